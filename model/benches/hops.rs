@@ -6,13 +6,14 @@
 //! slower, below it the budget is out of date. Without valgrind it says so and only shows times.
 
 use angara_fabric::rng::{Purpose, Stream, below};
-use angara_model::{Angara, Generic, Injection, Network, Profile, Setup};
+use angara_model::{Angara, Generic, Injection, Network, Profile, Setup, Switching};
 use std::process::ExitCode;
 
 struct Case {
     name: &'static str,
     shape: &'static str,
     angara: bool,
+    wormhole: bool,
     flits: u16,
     adaptive: bool,
     load: f64,
@@ -22,9 +23,10 @@ struct Case {
     budget: f64,
 }
 
-const CASES: [Case; 6] = [
+const CASES: [Case; 7] = [
     generic("generic-8^3", "torus:8x8x8", 1, 0.3, 4_000, 650.0),
     generic("generic-8^3-long", "torus:8x8x8", 32, 0.3, 20_000, 890.0),
+    Case { wormhole: true, ..generic("wormhole-8^3-long", "torus:8x8x8", 32, 0.35, 5_000, 11_500.0) },
     generic("generic-tree", "fat-tree:8,3", 1, 0.3, 4_000, 670.0),
     generic("generic-32^3", "torus:32x32x32", 1, 0.05, 100, 590.0),
     angara("angara-8^3-dor", false, 960.0),
@@ -32,11 +34,21 @@ const CASES: [Case; 6] = [
 ];
 
 const fn generic(name: &'static str, shape: &'static str, flits: u16, load: f64, cycles: u64, budget: f64) -> Case {
-    Case { name, shape, angara: false, flits, adaptive: false, load, cycles, budget }
+    Case { name, shape, angara: false, wormhole: false, flits, adaptive: false, load, cycles, budget }
 }
 
 const fn angara(name: &'static str, adaptive: bool, budget: f64) -> Case {
-    Case { name, shape: "torus:8x8x8", angara: true, flits: 18, adaptive, load: 0.15, cycles: 8_000, budget }
+    Case {
+        name,
+        shape: "torus:8x8x8",
+        angara: true,
+        wormhole: false,
+        flits: 18,
+        adaptive,
+        load: 0.15,
+        cycles: 8_000,
+        budget,
+    }
 }
 
 /// Cycles before those counted.
@@ -109,8 +121,13 @@ impl Sources {
 
 /// Simulates `case` for 1/`part` of its cycles; packet-hops.
 fn simulate(case: &Case, part: u64) -> u64 {
-    let buffer = if case.flits > 8 { 64 } else { 8 };
-    let generic = Generic { vcs: 4, buffer_flits: buffer, packet_flits_max: case.flits, ..Generic::default() };
+    let (switching, buffer) = match (case.wormhole, case.flits) {
+        (true, _) => (Switching::Wormhole { hold: false }, 8),
+        (false, 9..) => (Switching::CutThrough, 64),
+        (false, _) => (Switching::CutThrough, 8),
+    };
+    let packet_flits_max = case.flits;
+    let generic = Generic { vcs: 4, buffer_flits: buffer, packet_flits_max, switching, ..Generic::default() };
     let profile = if case.angara { Profile::Angara(Angara::default()) } else { Profile::Generic(generic) };
     let shape = case.shape.parse().expect("a shape");
     let mut net = Network::new(&Setup { shape, profile, seed: 1, faults: Vec::new() }).expect("a network");

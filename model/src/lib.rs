@@ -4,6 +4,7 @@
 //! ([`Network::inject`]), tell it how far time may go ([`Network::advance`]) and collect what
 //! arrived ([`Network::poll_delivery`]). A packet that wins an output streams its flits without a gap,
 //! so one head time, a rate and a length give the time of every flit, and only packets cost work.
+//! With wormhole switching ([`Switching`]) each flit is an event.
 //! Two kinds of router exist ([`Profile`]): `generic`, a textbook router comparable with BookSim, and
 //! `angara`, the EC8430. `docs/explain/model.md` states every rule both follow.
 //!
@@ -34,10 +35,11 @@ mod parallel;
 mod pool;
 pub mod setup;
 pub mod topology;
+mod wormhole;
 
 pub use angara_fabric::raw::{
     Delivery, Inconsistent, Injection, LinkLoad, Lost, Stage, Totals, TraceEvent, TrafficClass,
 };
 pub use network::{Listener, Network};
-pub use setup::{Angara, Generic, Profile, Rate, Setup, SetupError};
+pub use setup::{Angara, Generic, Profile, Rate, Setup, SetupError, Switching};
 pub use topology::{AnyTopology, Topology};

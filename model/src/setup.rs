@@ -35,15 +35,31 @@ pub struct Generic {
     pub vcs: u8,
     /// Buffer of one virtual channel, in flits.
     pub buffer_flits: u16,
-    /// Longest packet that will be injected, in flits; at most `buffer_flits`.
+    /// Longest packet that will be injected, in flits; at most `buffer_flits`, except with wormhole switching.
     pub packet_flits_max: u16,
     /// Length of one cycle, in picoseconds.
     pub cycle: Tick,
+    /// When a packet may leave a router.
+    pub switching: Switching,
+}
+
+/// When a packet of the `generic` router may leave a router.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Switching {
+    /// When there is room for the whole of it; then its flits follow each other without a gap.
+    #[default]
+    CutThrough,
+    /// Flit by flit, as there is room for each.
+    Wormhole {
+        /// The switch connection stays with a packet as long as it has a flit to send in every cycle
+        /// (BookSim's `hold_switch_for_packet`).
+        hold: bool,
+    },
 }
 
 impl Default for Generic {
     fn default() -> Generic {
-        Generic { vcs: 4, buffer_flits: 8, packet_flits_max: 1, cycle: 2_000 }
+        Generic { vcs: 4, buffer_flits: 8, packet_flits_max: 1, cycle: 2_000, switching: Switching::CutThrough }
     }
 }
 
@@ -162,7 +178,7 @@ pub enum SetupError {
     },
     /// Packets longer than a buffer.
     #[error(
-        "buffer = {buffer} flits: packets of {packet} flits never fit (virtual cut-through); give buffer >= {packet}"
+        "buffer = {buffer} flits: packets of {packet} flits never fit (virtual cut-through); give buffer >= {packet}, or use wormhole switching"
     )]
     Buffer {
         /// Buffer, flits.
@@ -263,12 +279,13 @@ impl Generic {
             }
             _ => {}
         }
-        for (what, value) in [("packet_flits_max", self.packet_flits_max as u64), ("cycle", self.cycle)] {
+        let (buffer, packet) = (self.buffer_flits.into(), self.packet_flits_max.into());
+        for (what, value) in [("buffer", buffer), ("packet_flits_max", packet), ("cycle", self.cycle)] {
             if value == 0 {
                 return Err(SetupError::Zero(what));
             }
         }
-        if self.buffer_flits < self.packet_flits_max {
+        if self.switching == Switching::CutThrough && self.buffer_flits < self.packet_flits_max {
             return Err(SetupError::Buffer { buffer: self.buffer_flits, packet: self.packet_flits_max });
         }
         Ok(())

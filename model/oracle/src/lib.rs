@@ -7,6 +7,7 @@
 pub mod angara;
 pub mod generic;
 pub mod random;
+pub mod wormhole;
 
 use proptest::prelude::*;
 

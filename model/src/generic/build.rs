@@ -2,12 +2,45 @@
 
 use super::routers::{Range, Routers};
 use crate::engine::Engine;
-use crate::parallel::{Parallel, cuts};
-use crate::setup::{Generic, SetupError};
+use crate::parallel::{Parallel, Part, cuts};
+use crate::setup::{Generic, SetupError, Switching};
 use crate::topology::Topology;
+use crate::wormhole;
 
 /// Most parts of a network.
 const PARTS_MAX: usize = u8::MAX as usize;
+
+/// A network cut into one range of routers per thread.
+pub(crate) struct Cuts {
+    /// First router of every part.
+    pub(crate) routers: Vec<u32>,
+    /// First endpoint of every part.
+    pub(crate) endpoints: Vec<u32>,
+}
+
+impl Cuts {
+    pub(crate) fn new(topology: &impl Topology, threads: usize) -> Cuts {
+        let (routers, endpoints) = (topology.routers(), topology.endpoints());
+        let cuts = cuts(routers, threads.clamp(1, routers.min(PARTS_MAX)));
+        // Endpoints are attached in ascending order, so those of a range of routers are a range, too.
+        let attached: Vec<u32> = (0..endpoints as u32).map(|e| topology.attach(e).0).collect();
+        let endpoints = cuts.iter().map(|&cut| attached.partition_point(|&r| r < cut) as u32).collect();
+        Cuts { routers: cuts, endpoints }
+    }
+    pub(crate) fn range(&self, part: usize) -> Range<'_> {
+        Range { cuts: &self.routers, endpoint_cuts: &self.endpoints, part }
+    }
+    /// The only part, or all of them, each with a thread of its own.
+    pub(crate) fn engine<P: Part>(&self, part: impl Fn(Range) -> P) -> Result<Box<dyn Engine>, SetupError> {
+        Ok(match self.routers.len() {
+            1 => Box::new(part(self.range(0))),
+            n => {
+                let parts = (0..n).map(|p| part(self.range(p))).collect();
+                Box::new(Parallel::new(parts, self.endpoints.clone())?)
+            }
+        })
+    }
+}
 
 /// An engine of as many parts as there are threads, with routers as large as necessary.
 pub(crate) fn engine<T: Topology + Clone + 'static>(
@@ -30,17 +63,11 @@ fn assemble<T: Topology + Clone + 'static, const N: usize, const P: usize, const
     seed: u64,
     threads: usize,
 ) -> Result<Box<dyn Engine>, SetupError> {
-    let (routers, endpoints) = (topology.routers(), topology.endpoints());
-    let cuts = cuts(routers, threads.clamp(1, routers.min(PARTS_MAX)));
-    // Endpoints are attached in ascending order, so those of a range of routers are a range, too.
-    let attached: Vec<u32> = (0..endpoints as u32).map(|e| topology.attach(e).0).collect();
-    let endpoint_cuts: Vec<u32> = cuts.iter().map(|&cut| attached.partition_point(|&r| r < cut) as u32).collect();
-    let part = |part| {
-        let range = Range { cuts: &cuts, endpoint_cuts: &endpoint_cuts, part };
-        Routers::<T, N, P, W>::new(topology.clone(), p, seed, &range)
-    };
-    Ok(match cuts.len() {
-        1 => Box::new(part(0)),
-        n => Box::new(Parallel::new((0..n).map(part).collect(), endpoint_cuts.clone())?),
-    })
+    let cuts = Cuts::new(&topology, threads);
+    match p.switching {
+        Switching::CutThrough => cuts.engine(|range| Routers::<T, N, P, W>::new(topology.clone(), p, seed, &range)),
+        Switching::Wormhole { hold } => {
+            cuts.engine(|range| wormhole::Routers::<T, N, P, W>::new(topology.clone(), p, hold, seed, &range))
+        }
+    }
 }

@@ -11,9 +11,9 @@
 //! (`crate::parallel`) run ahead of each other for the same reason.
 
 mod allocators;
-mod build;
+pub(crate) mod build;
 mod engine;
-mod routers;
-mod state;
+pub(crate) mod routers;
+pub(crate) mod state;
 
 pub(crate) use build::engine;

@@ -15,7 +15,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 /// From a source's decision to the head's arrival at its router.
-const SOURCE_TO_ARRIVAL: usize = 2;
+pub(crate) const SOURCE_TO_ARRIVAL: usize = 2;
 /// Cycles the calendar covers at least, so that packets handed in a few cycles early are cheap.
 const REACH_MIN: usize = 32;
 
@@ -23,21 +23,21 @@ const REACH_MIN: usize = 32;
 const BLOCK_BYTES: usize = 512 << 10;
 
 /// Which routers, and the endpoints attached to them, are simulated here: all, or one part of several.
-pub(super) struct Range<'a> {
+pub(crate) struct Range<'a> {
     /// First router of every part.
-    pub(super) cuts: &'a [u32],
+    pub(crate) cuts: &'a [u32],
     /// First endpoint of every part.
-    pub(super) endpoint_cuts: &'a [u32],
+    pub(crate) endpoint_cuts: &'a [u32],
     /// Number of this part.
-    pub(super) part: usize,
+    pub(crate) part: usize,
 }
 
 impl Range<'_> {
-    fn of(cuts: &[u32], part: usize, all: usize) -> std::ops::Range<u32> {
+    pub(crate) fn of(cuts: &[u32], part: usize, all: usize) -> std::ops::Range<u32> {
         cuts[part]..cuts.get(part + 1).copied().unwrap_or(all as u32)
     }
     /// The ports of a router, as seen from this part.
-    fn ports<const N: usize, const P: usize>(&self, topology: &impl Topology, router: u32) -> [Port; P] {
+    pub(crate) fn ports<const N: usize, const P: usize>(&self, topology: &impl Topology, router: u32) -> [Port; P] {
         std::array::from_fn(|port| {
             let end = if port < topology.ports() { topology.output(router, port as u8) } else { End::Open };
             let (peer, wire, part) = match end {

@@ -13,55 +13,55 @@ use std::collections::BinaryHeap;
 
 /// From a switch grant to the head's arrival at the next router: crossbar 1, link 2 (one in flight,
 /// one to be written and read).
-pub(super) const GRANT_TO_ARRIVAL: usize = 3;
+pub(crate) const GRANT_TO_ARRIVAL: usize = 3;
 /// From a switch grant to its credit being usable upstream: channel 2, processing 2.
-pub(super) const GRANT_TO_CREDIT: usize = 4;
+pub(crate) const GRANT_TO_CREDIT: usize = 4;
 /// From a switch grant to an ejection channel until its credit is back: 3 to the endpoint, then 4.
-pub(super) const EJECT_TO_CREDIT: usize = 7;
+pub(crate) const EJECT_TO_CREDIT: usize = 7;
 /// From a switch grant to its credit being usable by the source.
-pub(super) const GRANT_TO_SOURCE_CREDIT: usize = 2;
+pub(crate) const GRANT_TO_SOURCE_CREDIT: usize = 2;
 
 /// Cycles that a block or part may be taken through before the others have been.
-pub(super) const WINDOW: u64 =
+pub(crate) const WINDOW: u64 =
     if GRANT_TO_ARRIVAL < GRANT_TO_CREDIT { GRANT_TO_ARRIVAL } else { GRANT_TO_CREDIT } as u64;
 
-pub(super) const NO_OWNER: u16 = u16::MAX;
+pub(crate) const NO_OWNER: u16 = u16::MAX;
 
 /// A set of a router's channels.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Mask<const W: usize>([u64; W]);
+pub(crate) struct Mask<const W: usize>([u64; W]);
 
 impl<const W: usize> Mask<W> {
-    pub(super) const NONE: Self = Mask([0; W]);
+    pub(crate) const NONE: Self = Mask([0; W]);
 
     #[inline(always)]
-    pub(super) fn set(&mut self, i: u32) {
+    pub(crate) fn set(&mut self, i: u32) {
         self.0[i as usize / 64 % W] |= 1 << (i % 64);
     }
     #[inline(always)]
-    pub(super) fn clear(&mut self, i: u32) {
+    pub(crate) fn clear(&mut self, i: u32) {
         self.0[i as usize / 64 % W] &= !(1 << (i % 64));
     }
     #[inline(always)]
-    pub(super) fn has(&self, i: u32) -> bool {
+    pub(crate) fn has(&self, i: u32) -> bool {
         self.0[i as usize / 64 % W] >> (i % 64) & 1 != 0
     }
     #[inline(always)]
-    pub(super) fn any(&self) -> bool {
+    pub(crate) fn any(&self) -> bool {
         self.0.iter().any(|&w| w != 0)
     }
     #[inline(always)]
-    pub(super) fn add(&mut self, other: Self) {
+    pub(crate) fn add(&mut self, other: Self) {
         (0..W).for_each(|w| self.0[w] |= other.0[w]);
     }
     /// `width` channels from `first` on, which do not straddle words.
     #[inline(always)]
-    pub(super) fn field(&self, first: u32, width: u32) -> u32 {
+    pub(crate) fn field(&self, first: u32, width: u32) -> u32 {
         (self.0[first as usize / 64 % W] >> (first % 64)) as u32 & ((1 << width) - 1)
     }
     /// Takes the lowest channel out.
     #[inline(always)]
-    pub(super) fn pop(&mut self) -> Option<u32> {
+    pub(crate) fn pop(&mut self) -> Option<u32> {
         for w in 0..W {
             let word = self.0[w];
             if word != 0 {
@@ -73,7 +73,7 @@ impl<const W: usize> Mask<W> {
     }
     /// Takes out all channels of the lowest field of `width` that has one: the field's first and its channels.
     #[inline(always)]
-    pub(super) fn pop_field(&mut self, width: u32) -> Option<(u32, u32)> {
+    pub(crate) fn pop_field(&mut self, width: u32) -> Option<(u32, u32)> {
         for w in 0..W {
             let word = self.0[w];
             if word != 0 {
@@ -87,7 +87,7 @@ impl<const W: usize> Mask<W> {
     }
     /// The first channel at or after `turn`, else the first of all; the set is not empty.
     #[inline(always)]
-    pub(super) fn round_robin(&self, turn: u32) -> u32 {
+    pub(crate) fn round_robin(&self, turn: u32) -> u32 {
         if W == 1 {
             return round_robin(self.0[0], turn);
         }
@@ -144,7 +144,7 @@ pub(super) struct OutVc {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wire {
+pub(crate) enum Wire {
     Open,
     Router,
     Endpoint,
@@ -154,16 +154,16 @@ pub(super) enum Wire {
 
 /// One port, input and output side.
 #[derive(Clone, Copy)]
-pub(super) struct Port {
+pub(crate) struct Port {
     /// Base of the far port's channels (in its part), or the endpoint.
-    pub(super) peer: u32,
-    pub(super) wire: Wire,
+    pub(crate) peer: u32,
+    pub(crate) wire: Wire,
     /// The part of the far port.
-    pub(super) part: u8,
+    pub(crate) part: u8,
     /// Input side: next channel for an output; next output. Output side: next input.
-    pub(super) vc_turn: u8,
-    pub(super) out_turn: u8,
-    pub(super) in_turn: u8,
+    pub(crate) vc_turn: u8,
+    pub(crate) out_turn: u8,
+    pub(crate) in_turn: u8,
 }
 
 /// A router: places for `N` channels of `P` ports.
@@ -371,17 +371,17 @@ impl Calendar {
 
 /// A set of small numbers.
 #[derive(Default)]
-pub(super) struct Bits(pub(super) Vec<u64>);
+pub(crate) struct Bits(pub(crate) Vec<u64>);
 
 impl Bits {
-    pub(super) fn new(n: usize) -> Bits {
+    pub(crate) fn new(n: usize) -> Bits {
         Bits(vec![0; n.div_ceil(64)])
     }
     #[inline(always)]
-    pub(super) fn set(&mut self, i: u32) {
+    pub(crate) fn set(&mut self, i: u32) {
         self.0[i as usize >> 6] |= 1 << (i & 63);
     }
-    pub(super) fn any(&self) -> bool {
+    pub(crate) fn any(&self) -> bool {
         self.0.iter().any(|&w| w != 0)
     }
 }
@@ -415,16 +415,16 @@ impl Block {
 
 /// The time of a cycle and the number of the cycle a time falls in.
 #[derive(Clone, Copy)]
-pub(super) struct Clock(pub(super) Tick);
+pub(crate) struct Clock(pub(crate) Tick);
 
 impl Clock {
     #[inline(always)]
-    pub(super) fn time(self, cycle: u64) -> Tick {
+    pub(crate) fn time(self, cycle: u64) -> Tick {
         cycle * self.0
     }
     /// The first cycle at or after `time`.
     #[inline(always)]
-    pub(super) fn from(self, time: Tick) -> u64 {
+    pub(crate) fn from(self, time: Tick) -> u64 {
         time.div_ceil(self.0)
     }
 }

@@ -4,8 +4,8 @@
 use angara_fabric::rng::{below, mix};
 use angara_model::topology::{FatTree, Grid};
 use angara_model::{
-    Angara, AnyTopology, Delivery, Generic, Injection, LinkLoad, Lost, Network, Profile, Rate, Setup, Totals,
-    TraceEvent,
+    Angara, AnyTopology, Delivery, Generic, Injection, LinkLoad, Lost, Network, Profile, Rate, Setup, Switching,
+    Totals, TraceEvent,
 };
 use proptest::prelude::*;
 
@@ -88,10 +88,16 @@ proptest! {
         shape in shape(),
         half_vcs in 1u8..4,
         flits in prop::sample::select(vec![1u16, 2, 9]),
+        switching in prop::sample::select(vec![
+            (Switching::CutThrough, 12),
+            (Switching::Wormhole { hold: false }, 3),
+            (Switching::Wormhole { hold: true }, 3),
+        ]),
         seed in any::<u64>(),
     ) {
+        let (switching, buffer_flits) = switching;
         let vcs = shape.classes().count().max(2 * half_vcs as u32) as u8;
-        let g = Generic { vcs, buffer_flits: flits + 3, packet_flits_max: flits, cycle: 1000 };
+        let g = Generic { vcs, buffer_flits, packet_flits_max: flits, cycle: 1000, switching };
         let config = Setup { shape, profile: Profile::Generic(g), seed, faults: Vec::new() };
         let alone = run(&config, 1, seed, flits);
         prop_assert!(alone.trace.len() > 100 && alone.deliveries.is_sorted_by_key(|d| (d.tail, d.dst)));

@@ -6,7 +6,7 @@
 //! `PROPTEST_CASES=5000 cargo test --release -p angara-model random_networks::` tries more networks.
 
 use angara_model::{
-    Angara, AnyTopology, Generic, Injection, Network, Profile, Rate, Setup, Topology, TrafficClass, topology,
+    Angara, AnyTopology, Generic, Injection, Network, Profile, Rate, Setup, Switching, Topology, TrafficClass, topology,
 };
 use angara_model_oracle as oracle;
 use oracle::angara::{Counts, Fate, Fault, How, Met};
@@ -107,6 +107,20 @@ fn grid_shape() -> impl Strategy<Value = topology::Grid> {
 fn any_shape() -> impl Strategy<Value = AnyTopology> {
     let shape = |text: String| text.parse().ok().filter(|shape: &AnyTopology| shape.classes().count() <= 8);
     oracle::generic::any_shape().prop_filter_map("one network, not too wide", shape)
+}
+
+/// A network of generic routers as the oracle knows it.
+fn parameters(config: &Setup, sent: &[Sent]) -> oracle::generic::Parameters {
+    let Profile::Generic(g) = &config.profile else { panic!("a network of the angara profile") };
+    let mut sequence = vec![0; config.shape.endpoints()];
+    let words = sent.iter().map(|s| {
+        let n = &mut sequence[s.src as usize];
+        *n += 1;
+        word(config.seed, s.src as u64, ROUTES, *n - 1)
+    });
+    let words = words.collect();
+    let net = oracle::generic::read(&config.shape.to_string());
+    oracle::generic::Parameters { net, vcs: g.vcs.into(), buffer: g.buffer_flits.into(), words }
 }
 
 fn oracle_grid(grid: &topology::Grid) -> Grid {
@@ -236,19 +250,34 @@ proptest! {
         let lengths: Vec<u64> = (1..=longest).collect();
         let vcs = shape.classes().count().max(2 * half_vcs as u32) as u8;
         let buffer = longest as u16 + spare;
-        let g = Generic { vcs, buffer_flits: buffer, packet_flits_max: longest as u16, cycle: 1000 };
+        let g = Generic { vcs, buffer_flits: buffer, packet_flits_max: longest as u16, cycle: 1000, ..Generic::default() };
         let config = Setup { shape: shape.clone(), profile: Profile::Generic(g), seed, faults: Vec::new() };
         let endpoints = shape.endpoints() as u64;
         let sent = traffic(seed, endpoints, 40 * endpoints.min(20), &lengths, longest * 1000 * 6 / load, hot);
-        let mut sequence = vec![0; endpoints as usize];
-        let words = sent.iter().map(|s| {
-            let n = &mut sequence[s.src as usize];
-            *n += 1;
-            word(seed, s.src as u64, ROUTES, *n - 1)
-        }).collect();
-        let net = oracle::generic::read(&shape.to_string());
-        let p = oracle::generic::Parameters { net, vcs: vcs as usize, buffer: buffer as i64, words };
+        let p = parameters(&config, &sent);
         let want = oracle::generic::run(&p, &sent, 1000);
+        prop_assert_eq!(run_model(&config, &sent, 1000), want);
+    }
+
+    #[test]
+    fn wormhole_switching_agrees_with_the_oracle(
+        shape in any_shape(),
+        half_vcs in 1u8..4,
+        longest in prop::sample::select(vec![1u64, 2, 5, 16, 40]),
+        buffer_flits in 1u16..9,
+        hold in any::<bool>(),
+        load in 1u64..12,
+        hot in any::<bool>(),
+        seed in any::<u64>(),
+    ) {
+        let lengths: Vec<u64> = (1..=longest).collect();
+        let vcs = shape.classes().count().max(2 * half_vcs as u32) as u8;
+        let switching = Switching::Wormhole { hold };
+        let g = Generic { vcs, buffer_flits, packet_flits_max: longest as u16, cycle: 1000, switching };
+        let config = Setup { shape: shape.clone(), profile: Profile::Generic(g), seed, faults: Vec::new() };
+        let endpoints = shape.endpoints() as u64;
+        let sent = traffic(seed, endpoints, 30 * endpoints.min(20), &lengths, longest * 1000 * 6 / load, hot);
+        let want = oracle::wormhole::run(&parameters(&config, &sent), hold, &sent, 1000);
         prop_assert_eq!(run_model(&config, &sent, 1000), want);
     }
 

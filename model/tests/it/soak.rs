@@ -10,7 +10,9 @@
 
 use angara_fabric::rng::{self, below, mix};
 use angara_model::topology::{FatTree, Grid};
-use angara_model::{Angara, AnyTopology, Delivery, Generic, Injection, Network, Profile, Rate, Setup, TrafficClass};
+use angara_model::{
+    Angara, AnyTopology, Delivery, Generic, Injection, Network, Profile, Rate, Setup, Switching, TrafficClass,
+};
 use std::collections::HashMap;
 
 /// How far time goes at once, ps.
@@ -61,8 +63,14 @@ fn configuration(d: &mut Dice) -> (Setup, Vec<u16>) {
     }
     let lengths = d.pick(&[&[1][..], &[1, 2, 3], &[4, 32], &[16], &[1, 9, 10]]).to_vec();
     let longest = *lengths.iter().max().unwrap();
-    let buffer = longest + d.pick(&[0, 0, 1, 8]);
-    let g = Generic { vcs: d.pick(&[2, 4, 6, 8]), buffer_flits: buffer, packet_flits_max: longest, cycle: 2000 };
+    let hold = d.roll(2) == 0;
+    let switching = d.pick(&[Switching::CutThrough, Switching::Wormhole { hold }]);
+    let buffer_flits = match switching {
+        Switching::CutThrough => longest + d.pick(&[0, 0, 1, 8]),
+        Switching::Wormhole { .. } => d.pick(&[1, 2, 7, 8]),
+    };
+    let vcs = d.pick(&[2, 4, 6, 8]);
+    let g = Generic { vcs, buffer_flits, packet_flits_max: longest, cycle: 2000, switching };
     (Setup { shape, profile: Profile::Generic(g), seed, faults: Vec::new() }, lengths)
 }
 

@@ -46,6 +46,8 @@ const RUN: &[(&str, &str, &[&str])] = &[
     ("tree-router", "--topology fat-tree:4,2 --router angara", &["fat-tree:4,2", "use torus:"]),
     ("bubble", "--buffer 1", &["slots = 1", "2 free packet slots"]),
     ("buffer", "--router generic --length 32 --buffer 8", &["buffer = 8", "buffer >= 32"]),
+    ("wormhole", "--switching wormhole", &["switching is wormhole", "use router generic"]),
+    ("hold", "--router generic --hold-switch false", &["hold-switch is false", "use switching wormhole"]),
     ("vcs", "--router generic --vcs 3", &["vcs = 3", "even number"]),
     ("vcs-0", "--router generic --vcs 0", &["vcs = 0", "1 to 8"]),
     ("vcs-angara", "--vcs 4", &["vcs is 4", "five virtual channels"]),

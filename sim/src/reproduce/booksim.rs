@@ -107,7 +107,7 @@ pub fn keys(name: &str) -> Result<Keys, Error> {
         router: Some(crate::run::keys::Router::Generic),
         vcs: Some(4),
         load: Some(load),
-        // As in the reference, but never less than a packet: there is no wormhole switching here.
+        // As in the reference, but never less than a packet: these cases run with cut-through.
         buffer: Some(if whole_packets { 64 } else { length.max().max(8) }),
         length: Some(length),
         process: Some(process),

@@ -1,6 +1,6 @@
 //! Settings turned into a network and a workload, with everything checked.
 
-use super::keys::{Deadlock, Keys, Probe, Router, Routing};
+use super::keys::{Deadlock, Keys, Probe, Router, Routing, Switching};
 use crate::Error;
 use crate::observe::{Capture, Observe};
 use crate::traffic::{Destinations, Lengths, Mapping, Pattern, Process, Rate};
@@ -9,7 +9,7 @@ use angara_fabric::{Params, Tick};
 use angara_machine::Machine;
 use angara_model::setup::ANGARA_FLITS_MAX;
 use angara_model::topology::{self, Layout};
-use angara_model::{Angara, AnyTopology, Generic, Network, Profile, Setup};
+use angara_model::{self as model, Angara, AnyTopology, Generic, Network, Profile, Setup};
 use angara_net::fault::Fault;
 use angara_net::torus::Shape;
 use serde::Serialize;
@@ -74,6 +74,12 @@ pub struct Settings {
     pub router: Router,
     /// Virtual channels per port; the angara router has its own five.
     pub vcs: u8,
+    /// When packets leave a router (generic).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub switching: Option<Switching>,
+    /// Packets keep the switch (generic, wormhole).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hold_switch: Option<bool>,
     /// Flits (generic) or packet slots (angara) per virtual channel.
     pub buffer: u16,
     /// Rule in rings.
@@ -102,7 +108,8 @@ pub struct Settings {
 impl Settings {
     /// The machine in a few words.
     pub fn machine(&self) -> String {
-        format!("{} · router {:?}, {:?}", self.topology, self.router, self.routing).to_lowercase()
+        let wormhole = if self.switching == Some(Switching::Wormhole) { ", wormhole" } else { "" };
+        format!("{} · router {:?}, {:?}{wormhole}", self.topology, self.router, self.routing).to_lowercase()
     }
 }
 
@@ -143,6 +150,17 @@ fn named(shape: &Shape) -> AnyTopology {
 /// An error and the setting it is about.
 type Blamed<T> = Result<T, (Error, &'static str)>;
 
+/// When packets leave a router, and whether they keep the switch meanwhile: as settings, where there is a choice.
+fn switching_of(profile: &Profile) -> (Option<Switching>, Option<bool>) {
+    match profile {
+        Profile::Angara(_) => (None, None),
+        Profile::Generic(g) => match g.switching {
+            model::Switching::CutThrough => (Some(Switching::CutThrough), None),
+            model::Switching::Wormhole { hold } => (Some(Switching::Wormhole), Some(hold)),
+        },
+    }
+}
+
 fn blame<T>(result: Result<T, Error>, key: &'static str) -> Blamed<T> {
     result.map_err(|e| (e, key))
 }
@@ -174,6 +192,7 @@ impl Keys {
                 return Err((Error::invalid(key, &machine.name, why), key));
             }
         };
+        let (switching, hold_switch) = switching_of(&profile);
         let seed = self.seed.unwrap_or(1);
         let faults = self.faults(&shape, router)?;
         let network = Setup { shape: shape.clone(), profile, seed, faults: faults.clone() };
@@ -194,6 +213,8 @@ impl Keys {
                 topology: shape.to_string(),
                 router,
                 vcs,
+                switching,
+                hold_switch,
                 buffer,
                 deadlock,
                 routing,
@@ -331,15 +352,29 @@ impl Keys {
             let why = "router generic counts in cycles; use cycle-ns, or router angara";
             return Err((Error::invalid(name, value, why), name));
         }
-        let default = Generic::default();
+        let (default, switching) = (Generic::default(), self.switching_rule()?);
+        // With wormhole switching a packet need not fit into a buffer.
+        let least = if switching == model::Switching::CutThrough { lengths.max() } else { 1 };
         let generic = Generic {
+            switching,
             vcs: self.vcs.unwrap_or(default.vcs),
-            buffer_flits: self.buffer.unwrap_or(default.buffer_flits.max(lengths.max())),
+            buffer_flits: self.buffer.unwrap_or(default.buffer_flits.max(least)),
             packet_flits_max: lengths.max(),
             cycle: self.cycle_ns.map_or(Ok(default.cycle), |ns| picoseconds(ns, "cycle-ns"))?,
         };
         let (buffer, vcs) = (generic.buffer_flits, generic.vcs);
         Ok((Profile::Generic(generic), buffer, vcs))
+    }
+
+    fn switching_rule(&self) -> Blamed<model::Switching> {
+        match (self.switching, self.hold_switch) {
+            (Some(Switching::Wormhole), hold) => Ok(model::Switching::Wormhole { hold: hold.unwrap_or(false) }),
+            (_, None) => Ok(model::Switching::CutThrough),
+            (_, Some(hold)) => {
+                let why = "with cut-through a packet always keeps the switch; leave it out, or use switching wormhole";
+                Err((Error::invalid("hold-switch", hold, why), "hold-switch"))
+            }
+        }
     }
 
     fn angara(&self, lengths: &Lengths, machine: Option<Machine>) -> Blamed<(Profile, u16, u8)> {
@@ -351,6 +386,14 @@ impl Keys {
         if let Some(vcs) = self.vcs {
             let why = "router angara always has its five virtual channels; leave it out, or use router generic";
             return Err((Error::invalid("vcs", vcs, why), "vcs"));
+        }
+        if self.switching == Some(Switching::Wormhole) {
+            let why = "router angara has virtual cut-through only; leave it out, or use router generic";
+            return Err((Error::invalid("switching", "wormhole", why), "switching"));
+        }
+        if let Some(hold) = self.hold_switch {
+            let why = "it belongs to switching wormhole of router generic; leave it out, or use that";
+            return Err((Error::invalid("hold-switch", hold, why), "hold-switch"));
         }
         if let Some(ns) = self.cycle_ns {
             let why = "router angara counts in nanoseconds; use router-ns and link-ns, or router generic";
@@ -537,6 +580,15 @@ mod tests {
         assert_eq!(resolve("router = \"generic\"\nlength = 32").unwrap().settings.buffer, 32);
         let (e, key) = refused("router = \"generic\"\nlength = 32\nbuffer = 8");
         assert!(e.contains("never fit") && key == "buffer", "{e} {key}");
+        let worm = resolve("router = \"generic\"\nlength = 32\nswitching = \"wormhole\"").unwrap();
+        assert_eq!((worm.settings.buffer, worm.settings.hold_switch), (8, Some(false)));
+        let worm = "router = \"generic\"\nlength = 32\nswitching = \"wormhole\"\nbuffer = 1\nhold-switch = true";
+        match resolve(worm).unwrap().network.profile {
+            Profile::Generic(g) => {
+                assert_eq!((g.buffer_flits, g.switching), (1, model::Switching::Wormhole { hold: true }));
+            }
+            other => panic!("{other:?}"),
+        }
     }
 
     #[test]
@@ -549,6 +601,10 @@ mod tests {
             ("vcs = 4", "vcs", "five virtual channels"),
             ("buffer = 1", "buffer", "bubble rule"),
             ("router = \"generic\"\nvcs = 3", "vcs", "even number"),
+            ("switching = \"wormhole\"", "switching", "use router generic"),
+            ("hold-switch = true", "hold-switch", "switching wormhole"),
+            ("router = \"generic\"\nhold-switch = false", "hold-switch", "always keeps the switch"),
+            ("router = \"generic\"\nswitching = \"wormhole\"\nbuffer = 0", "buffer", "at least 1"),
             ("router = \"generic\"\nlink-ns = 10.0", "link-ns", "cycles"),
             ("load = 19.0", "load", "from 0 to 18"),
             ("load = -0.1", "load", "load is -0.1"),

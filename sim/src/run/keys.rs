@@ -29,6 +29,16 @@ pub enum Deadlock {
     Dateline,
 }
 
+/// When a packet may leave a router.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Switching {
+    /// When the next buffer has room for the whole of it.
+    CutThrough,
+    /// Flit by flit.
+    Wormhole,
+}
+
 /// How packets find their way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
@@ -117,7 +127,13 @@ keys! {
     /// Virtual channels per port (generic) [default: 4]
     #[arg(long, value_name = "N")]
     vcs: u8,
-    /// Buffer of a virtual channel: flits (generic) [default: 8, or the longest packet] or packet slots (angara) [default: 8]
+    /// cut-through: a packet leaves a router when the next buffer has room for all of it; wormhole: flit by flit, also into smaller buffers (generic) [default: cut-through]
+    #[arg(long, value_enum)]
+    switching: Switching,
+    /// Whether a packet that has the switch keeps it while it has flits and credits (wormhole) [default: false]
+    #[arg(long, value_name = "BOOL")]
+    hold_switch: bool,
+    /// Buffer of a virtual channel: flits (generic) [default: 8, or with cut-through the longest packet if it is longer] or packet slots (angara) [default: 8]
     #[arg(long, value_name = "N")]
     buffer: u16,
     /// How rings are kept from deadlock; bubble belongs to angara, dateline to generic

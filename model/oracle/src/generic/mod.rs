@@ -3,7 +3,7 @@
 mod cayley;
 mod clos;
 mod grid;
-mod net;
+pub(crate) mod net;
 mod tree;
 
 pub use net::{Net, any_shape, knows, read};

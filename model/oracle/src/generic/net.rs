@@ -7,17 +7,17 @@ use proptest::prelude::*;
 /// A packet under way.
 #[derive(Clone)]
 pub struct Packet {
-    pub(super) index: usize,
+    pub(crate) index: usize,
     /// Chosen once at the source of a grid: per dimension, towards plus and upper class.
-    pub(super) plus: Vec<bool>,
-    pub(super) upper: Vec<bool>,
-    pub(super) word: u64,
-    pub(super) routers: u64,
+    pub(crate) plus: Vec<bool>,
+    pub(crate) upper: Vec<bool>,
+    pub(crate) word: u64,
+    pub(crate) routers: u64,
 }
 
 impl Packet {
     /// The next random number below `n`.
-    pub(super) fn draw(&mut self, n: usize) -> usize {
+    pub(crate) fn draw(&mut self, n: usize) -> usize {
         self.word = random::next(self.word);
         random::below(self.word, n as u64) as usize
     }

@@ -1,0 +1,319 @@
+//! Wormhole switching as `docs/explain/model.md` has it: cycle by cycle, flit by flit, everything looked at in every
+//! cycle.
+
+use super::generic::Parameters;
+use super::generic::net::{Far, Packet};
+use super::{Received, Sent};
+use std::collections::VecDeque;
+
+/// A flit; the head has the packet's route with it.
+struct Flit {
+    packet: usize,
+    head: Option<Packet>,
+    tail: bool,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum State {
+    Idle,
+    /// Asks for one of the channels (port, lowest, highest).
+    Asks(usize, usize, usize),
+    /// Owns (port, channel).
+    Owns(usize, usize),
+}
+
+struct Input {
+    flits: VecDeque<Flit>,
+    state: State,
+    pointer: usize,
+}
+
+struct Output {
+    credits: u64,
+    owned: bool,
+    pointer: usize,
+}
+
+#[derive(Default, Clone)]
+struct Port {
+    channel_pointer: usize,
+    output_pointer: usize,
+    input_pointer: usize,
+    /// As an input: the channel whose packet holds the switch.
+    holds: Option<usize>,
+    /// As an output: some packet holds it.
+    held: bool,
+}
+
+#[derive(Default)]
+struct Source {
+    packets: VecDeque<usize>,
+    /// Flits sent of the first packet.
+    sent: u64,
+    vc: usize,
+    credits: Vec<u64>,
+}
+
+enum Happens {
+    Arrives { router: usize, port: usize, vc: usize, flit: Flit },
+    Credit { router: usize, port: usize, vc: usize },
+    SourceCredit { source: usize, vc: usize },
+}
+
+struct Router {
+    inputs: Vec<Vec<Input>>,
+    outputs: Vec<Vec<Output>>,
+    ports: Vec<Port>,
+}
+
+/// The first of `asking` at or after `pointer`, else the first.
+fn turn(asking: &[usize], pointer: usize) -> Option<usize> {
+    asking.iter().copied().filter(|&a| a >= pointer).min().or(asking.iter().copied().min())
+}
+
+/// When every packet is received, if packets hold the switch or not.
+pub fn run(p: &Parameters, hold: bool, sent: &[Sent], cycle: u64) -> Vec<Received> {
+    let mut world = World::new(p, hold, sent, cycle);
+    while world.received.len() < sent.len() {
+        assert!(world.now < 10_000_000, "the oracle does not finish");
+        world.updates();
+        for e in 0..world.sources.len() {
+            world.send(e);
+        }
+        for r in 0..world.routers.len() {
+            world.decide(r);
+        }
+        world.now += 1;
+    }
+    world.received.sort();
+    world.received
+}
+
+struct World<'a> {
+    p: &'a Parameters,
+    hold: bool,
+    sent: &'a [Sent],
+    cycle: u64,
+    now: u64,
+    routers: Vec<Router>,
+    sources: Vec<Source>,
+    coming: Vec<(u64, Happens)>,
+    received: Vec<Received>,
+    /// Routers passed by packets being received.
+    passed: Vec<u64>,
+}
+
+impl World<'_> {
+    fn new<'a>(p: &'a Parameters, hold: bool, sent: &'a [Sent], cycle: u64) -> World<'a> {
+        let (ports, vcs, buffer) = (p.net.ports(), p.vcs, p.buffer as u64);
+        let input = || Input { flits: VecDeque::new(), state: State::Idle, pointer: 0 };
+        let output = || Output { credits: buffer, owned: false, pointer: 0 };
+        let router = |_| Router {
+            inputs: (0..ports).map(|_| (0..vcs).map(|_| input()).collect()).collect(),
+            outputs: (0..ports).map(|_| (0..vcs).map(|_| output()).collect()).collect(),
+            ports: vec![Port::default(); ports],
+        };
+        let source = |_| Source { vc: vcs - 1, credits: vec![buffer; vcs], ..Source::default() };
+        let mut sources: Vec<Source> = (0..p.net.endpoints()).map(source).collect();
+        for (i, s) in sent.iter().enumerate() {
+            sources[s.src as usize].packets.push_back(i);
+        }
+        let routers = (0..p.net.routers()).map(router).collect();
+        let passed = vec![0; sent.len()];
+        World { p, hold, sent, cycle, now: 0, routers, sources, coming: Vec::new(), received: Vec::new(), passed }
+    }
+
+    fn updates(&mut self) {
+        let (due, later): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.coming).into_iter().partition(|c| c.0 == self.now);
+        self.coming = later;
+        for (_, what) in due {
+            match what {
+                Happens::Arrives { router, port, vc, mut flit } => {
+                    if let Some(packet) = &mut flit.head {
+                        packet.routers += 1;
+                    }
+                    self.routers[router].inputs[port][vc].flits.push_back(flit);
+                }
+                Happens::Credit { router, port, vc } => self.routers[router].outputs[port][vc].credits += 1,
+                Happens::SourceCredit { source, vc } => self.sources[source].credits[vc] += 1,
+            }
+        }
+        // A head at the front asks.
+        for r in 0..self.routers.len() {
+            for input in self.routers[r].inputs.iter_mut().flatten() {
+                if let (State::Idle, Some(front)) = (input.state, input.flits.front_mut()) {
+                    let packet = front.head.as_mut().expect("a head follows a tail");
+                    let (port, lowest, highest) = self.p.net.route(r, self.sent[packet.index].dst, packet, self.p.vcs);
+                    input.state = State::Asks(port, lowest, highest);
+                }
+            }
+        }
+    }
+
+    fn send(&mut self, e: usize) {
+        let source = &mut self.sources[e];
+        let Some(&i) = source.packets.front() else { return };
+        let s = &self.sent[i];
+        let mut head = None;
+        if source.sent == 0 {
+            if s.at.div_ceil(self.cycle) > self.now {
+                return;
+            }
+            let vcs = self.p.vcs;
+            let vc = (1..=vcs).map(|n| (source.vc + n) % vcs).find(|&vc| source.credits[vc] > 0);
+            let Some(vc) = vc else { return };
+            source.vc = vc;
+            let mut packet =
+                Packet { index: i, plus: Vec::new(), upper: Vec::new(), word: self.p.words[i], routers: 0 };
+            self.p.net.start(&mut packet, s.src, s.dst);
+            head = Some(packet);
+        } else if source.credits[source.vc] == 0 {
+            return;
+        }
+        source.credits[source.vc] -= 1;
+        source.sent += 1;
+        let tail = source.sent == s.flits;
+        if tail {
+            source.packets.pop_front();
+            source.sent = 0;
+        }
+        let (router, port) = self.p.net.attach(e);
+        let flit = Flit { packet: i, head, tail };
+        self.coming.push((self.now + 2, Happens::Arrives { router, port, vc: source.vc, flit }));
+    }
+
+    /// One cycle of router `r`: every choice sees the start of the cycle, then all of them take effect.
+    fn decide(&mut self, r: usize) {
+        let owners = self.channels(r);
+        let (continuing, ceasing) = self.holding(r);
+        let granted = self.switch(r);
+        for ((port, vc), (out, ov)) in owners {
+            let router = &mut self.routers[r];
+            router.inputs[port][vc].state = State::Owns(out, ov);
+            router.outputs[out][ov].owned = true;
+        }
+        for (port, out) in ceasing {
+            self.routers[r].ports[port].holds = None;
+            self.routers[r].ports[out].held = false;
+        }
+        for (port, vc) in continuing.into_iter().chain(granted) {
+            self.pass(r, port, vc);
+        }
+    }
+
+    /// Which input channel gets which output channel.
+    fn channels(&mut self, r: usize) -> Vec<((usize, usize), (usize, usize))> {
+        let vcs = self.p.vcs;
+        let router = &mut self.routers[r];
+        let mut picked: Vec<(usize, usize)> = Vec::new();
+        for (port, channels) in router.inputs.iter().enumerate() {
+            for (vc, input) in channels.iter().enumerate() {
+                let State::Asks(out, lowest, highest) = input.state else { continue };
+                let open: Vec<usize> =
+                    (lowest..=highest).filter(|&v| !router.outputs[out][v].owned).map(|v| out * vcs + v).collect();
+                if let Some(o) = turn(&open, input.pointer) {
+                    picked.push((port * vcs + vc, o));
+                }
+            }
+        }
+        let mut owners = Vec::new();
+        for o in 0..self.p.net.ports() * vcs {
+            let output = &mut router.outputs[o / vcs][o % vcs];
+            let asking: Vec<usize> = picked.iter().filter(|x| x.1 == o).map(|x| x.0).collect();
+            let Some(i) = turn(&asking, output.pointer) else { continue };
+            output.pointer = i + 1;
+            router.inputs[i / vcs][i % vcs].pointer = o + 1;
+            owners.push(((i / vcs, i % vcs), (o / vcs, o % vcs)));
+        }
+        owners
+    }
+
+    /// Input channels that hold the switch and send a flit; (input port, output port) of those that cease to hold it.
+    #[allow(clippy::type_complexity)]
+    fn holding(&self, r: usize) -> (Vec<(usize, usize)>, Vec<(usize, usize)>) {
+        let router = &self.routers[r];
+        let (mut continuing, mut ceasing) = (Vec::new(), Vec::new());
+        for (port, state) in router.ports.iter().enumerate() {
+            let Some(vc) = state.holds else { continue };
+            let State::Owns(out, ov) = router.inputs[port][vc].state else { panic!("holds without a channel") };
+            if router.outputs[out][ov].credits > 0 {
+                continuing.push((port, vc));
+            } else {
+                ceasing.push((port, out));
+            }
+        }
+        (continuing, ceasing)
+    }
+
+    /// Which input channels are granted the switch.
+    fn switch(&mut self, r: usize) -> Vec<(usize, usize)> {
+        let (ports, vcs) = (self.p.net.ports(), self.p.vcs);
+        let router = &mut self.routers[r];
+        let mut nominated: Vec<(usize, usize, usize)> = Vec::new(); // input port, channel, output port
+        for port in 0..ports {
+            if router.ports[port].holds.is_some() {
+                continue;
+            }
+            let ready: Vec<(usize, usize)> = (0..vcs)
+                .filter_map(|vc| {
+                    let input = &router.inputs[port][vc];
+                    let State::Owns(out, ov) = input.state else { return None };
+                    let able = !input.flits.is_empty() && router.outputs[out][ov].credits > 0;
+                    (able && !router.ports[out].held).then_some((vc, out))
+                })
+                .collect();
+            let outs: Vec<usize> = ready.iter().map(|x| x.1).collect();
+            let Some(out) = turn(&outs, router.ports[port].output_pointer) else { continue };
+            let channels: Vec<usize> = ready.iter().filter(|x| x.1 == out).map(|x| x.0).collect();
+            let vc = turn(&channels, router.ports[port].channel_pointer).unwrap();
+            nominated.push((port, vc, out));
+        }
+        let mut granted = Vec::new();
+        for out in 0..ports {
+            let asking: Vec<usize> = nominated.iter().filter(|n| n.2 == out).map(|n| n.0).collect();
+            let Some(port) = turn(&asking, router.ports[out].input_pointer) else { continue };
+            let vc = nominated.iter().find(|n| n.0 == port).unwrap().1;
+            router.ports[out].input_pointer = port + 1;
+            router.ports[port].output_pointer = out + 1;
+            router.ports[port].channel_pointer = (vc + 1) % vcs;
+            granted.push((port, vc));
+        }
+        granted
+    }
+
+    /// The flit at the front of an input channel passes the switch.
+    fn pass(&mut self, r: usize, port: usize, vc: usize) {
+        let router = &mut self.routers[r];
+        let input = &mut router.inputs[port][vc];
+        let State::Owns(out, ov) = input.state else { panic!("a flit passes without a channel") };
+        let flit = input.flits.pop_front().unwrap();
+        let output = &mut router.outputs[out][ov];
+        output.credits -= 1;
+        if flit.tail {
+            output.owned = false;
+            input.state = State::Idle;
+        }
+        let holds = self.hold && !flit.tail && !input.flits.is_empty();
+        router.ports[port].holds = holds.then_some(vc);
+        router.ports[out].held = holds;
+        match self.p.net.far(r, port) {
+            Far::Router(router, port) => self.coming.push((self.now + 4, Happens::Credit { router, port, vc })),
+            Far::Endpoint(source) => self.coming.push((self.now + 2, Happens::SourceCredit { source, vc })),
+        }
+        match self.p.net.far(r, out) {
+            Far::Router(router, port) => {
+                self.coming.push((self.now + 3, Happens::Arrives { router, port, vc: ov, flit }));
+            }
+            Far::Endpoint(_) => {
+                self.coming.push((self.now + 7, Happens::Credit { router: r, port: out, vc: ov }));
+                if let Some(packet) = &flit.head {
+                    self.passed[flit.packet] = packet.routers;
+                }
+                if flit.tail {
+                    self.received.push((flit.packet, (self.now + 3) * self.cycle, self.passed[flit.packet]));
+                }
+            }
+        }
+    }
+}
