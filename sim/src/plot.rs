@@ -31,7 +31,7 @@ const ROW: u32 = 12;
 const GREY: RGBColor = RGBColor(180, 180, 180);
 
 /// A chart to be drawn.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct Chart {
     /// Heading.
     pub title: String,
