@@ -279,7 +279,7 @@ impl Chart {
             }
             for (_, x, low, high) in self.bars().filter(|b| b.0 == curve.name) {
                 let ends = [(x, low), (x, high)].map(|p| chart.backend_coord(&p));
-                drawn.extend(ends);
+                drawn.extend(along(&ends));
                 line(ends.to_vec(), 1)?;
                 ends.iter().try_for_each(|&(x, y)| line(vec![(x - 4, y), (x + 4, y)], 1))?;
             }

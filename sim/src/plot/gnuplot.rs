@@ -4,87 +4,94 @@ use super::look::{colour, dash, point_types};
 use super::{Chart, Curve, ROW, SIZE, Sheet};
 use std::fmt::Write;
 
-/// The script and its data: a block of points for every curve that has some, `x y half-width`, and one of the places
-/// where it is saturated, `x height`. Heights are shares of the plot's.
+/// Bottom margin and room for a heading above the plot, in SVG units.
+const BELOW: u32 = 70;
+const ABOVE: u32 = 44;
+
+/// The script and its data: a block of points for every curve that has some, `x y half-width`. Saturated points have no
+/// `y` and stand in the script.
 pub(super) fn script(chart: &Chart, sheet: &Sheet<'_>, name: &str, data: &str) -> (String, String) {
     let (mut blocks, mut curves) = (Blocks::default(), Vec::new());
-    let share = f64::from(sheet.strip()) / f64::from(SIZE.1);
     for (i, curve) in sheet.curves.iter().enumerate() {
         let title = if sheet.curves.len() > 1 { format!("title {}", quoted(curve.name)) } else { "notitle".into() };
         let (filled, hollow) = point_types(i);
         let look = format!("lc rgb '{}'", hex(i));
-        if !curve.points.is_empty() {
-            let (index, bars) = blocks.points(chart, curve);
-            let (using, with) = match (bars, chart.scatter) {
-                (true, true) => ("1:2:3", "yerrorbars"),
-                (true, false) => ("1:2:3", "yerrorlines"),
-                (false, true) => ("1:2", "points"),
-                (false, false) => ("1:2", "linespoints"),
-            };
-            let strokes = if chart.scatter { String::new() } else { format!(" {}", strokes(i)) };
-            curves.push(format!(
-                "{} index {index} using {using} with {with} lw 2 {look}{strokes} pt {filled} {title}",
-                quoted(data)
-            ));
+        if curve.points.is_empty() {
+            curves.push(format!("NaN with points {look} pt {hollow} {title}"));
+            continue;
         }
-        if !curve.beyond.is_empty() {
-            let height = 1.0 - (f64::from(ROW * curve.row) + f64::from(ROW) / 2.0 + 3.0) / f64::from(SIZE.1);
-            let index = blocks.beyond(curve, height);
-            // Nothing else is in the legend of a curve that is saturated everywhere.
-            let title = if curve.points.is_empty() { title.as_str() } else { "notitle" };
-            curves.push(format!(
-                "{} index {index} using 1:2 axes x1y2 with points {look} pt {hollow} {title}",
-                quoted(data)
-            ));
+        let (index, bars) = blocks.points(chart, curve);
+        let block = format!("{} index {index}", quoted(data));
+        if bars {
+            curves.push(format!("{block} using 1:2:3 with yerrorbars {look} pt 0 notitle"));
         }
+        let with = match chart.scatter {
+            true => "points".to_string(),
+            false => format!("linespoints lw 2 {}", strokes(i)),
+        };
+        curves.push(format!("{block} using 1:2 with {with} {look} pt {filled} {title}"));
     }
+    let height = SIZE.1 + sheet.strip();
     let mut out = format!("# Draws {}: gnuplot {}\n", line(&chart.title), line(&format!("{name}.gp")));
     let _ = write!(
         out,
         "# For PDF: set terminal pdfcairo size 6in,3.8in noenhanced\n\
-         set terminal svg size {},{} noenhanced background 'white'\n\
+         set terminal svg size {},{height} noenhanced background 'white'\n\
          set output {}\n\
-         set title {}\nset xlabel {}\nset ylabel {}\nset grid\nset key outside right top\nset bars small\n",
+         set xlabel {}\nset ylabel {}\nset grid\nset key outside right top\nset errorbars 0.5\n\
+         set bmargin at screen {:.4}\nset tmargin at screen {:.4}\n",
         SIZE.0 + 200,
-        SIZE.1,
         quoted(&format!("{name}.gnuplot.svg")),
-        quoted(&chart.title),
         quoted(&chart.x),
         quoted(&chart.y),
+        f64::from(BELOW) / f64::from(height),
+        1.0 - f64::from(ABOVE + sheet.strip()) / f64::from(height),
     );
-    axes(&mut out, chart, sheet, share);
+    axes(&mut out, chart, sheet);
+    saturated(&mut out, chart, sheet);
     let _ = writeln!(out, "plot {}", curves.join(", \\\n     "));
     (out, blocks.text)
 }
 
-/// Ends, scales and names of the axes. Saturated points stand in the upper `share` of the plot.
-fn axes(out: &mut String, chart: &Chart, sheet: &Sheet<'_>, share: f64) {
+/// The heading, and below it the rows of saturated points, in parts of the plot's height.
+fn saturated(out: &mut String, chart: &Chart, sheet: &Sheet<'_>) {
+    let share = |above: u32| f64::from(above) / f64::from(SIZE.1 - BELOW - ABOVE);
+    let strip = share(sheet.strip());
+    let _ = writeln!(out, "set title {} offset graph 0, graph {strip:.4}", quoted(&chart.title));
+    if sheet.rows == 0 {
+        return;
+    }
+    let _ = writeln!(
+        out,
+        "set object rectangle from graph 0, graph 1 to graph 1, graph {:.4} noclip fillstyle empty border lc rgb 'grey'\n\
+         set label 'saturated' at graph -0.01, graph {:.4} right",
+        1.0 + strip,
+        1.0 + strip / 2.0,
+    );
+    for (i, curve) in sheet.curves.iter().enumerate() {
+        let height = 1.0 + strip - share(ROW * curve.row + ROW / 2 + 3);
+        for x in &curve.beyond {
+            let look = format!("lc rgb '{}' pt {}", hex(i), point_types(i).1);
+            let _ = writeln!(out, "set label '' at first {x}, graph {height:.4} point {look}");
+        }
+    }
+}
+
+/// Ends, scales and names of the axes.
+fn axes(out: &mut String, chart: &Chart, sheet: &Sheet<'_>) {
     let logs = [(chart.x_log && chart.places.is_empty(), 'x'), (chart.y_log, 'y')];
     for (_, axis) in logs.iter().filter(|(log, _)| *log) {
         let _ = writeln!(out, "set logscale {axis}");
     }
-    let (low, high) = sheet.ys;
-    let more = share / (1.0 - share);
-    let top = if chart.y_log { high * (high / low).powf(more) } else { high + (high - low) * more };
     let (left, right) = match chart.places.len() {
         0 => sheet.xs,
         places => (-0.5, places as f64 - 0.5),
     };
-    let _ = writeln!(out, "set xrange [{left}:{right}]\nset yrange [{low}:{top}]");
+    let _ = writeln!(out, "set xrange [{left}:{right}]\nset yrange [{}:{}]", sheet.ys.0, sheet.ys.1);
     if !chart.places.is_empty() {
         let names: Vec<String> =
             chart.places.iter().enumerate().map(|(place, name)| format!("{} {place}", quoted(name))).collect();
         let _ = writeln!(out, "set xtics ({})", names.join(", "));
-    }
-    if sheet.rows > 0 {
-        let place = 1.0 - share / 2.0;
-        let _ = writeln!(
-            out,
-            "# Above the line: saturated.\nset y2range [0:1]\n\
-             set arrow from graph 0, graph {share:.4} to graph 1, graph {share:.4} nohead lc rgb 'grey'\n\
-             set label 'saturated' at graph -0.01, graph {place:.4} right",
-            share = 1.0 - share,
-        );
     }
 }
 
@@ -116,14 +123,6 @@ impl Blocks {
             let _ = writeln!(self.text, "{} {} {}", point.0, point.1, half(point).unwrap_or(0.0));
         }
         (index, curve.points.iter().any(|p| half(p).is_some_and(|half| half > 0.0)))
-    }
-
-    fn beyond(&mut self, curve: &Curve<'_>, height: f64) -> usize {
-        let index = self.begin(&format!("{}, saturated: x, height in the plot", line(curve.name)));
-        for x in &curve.beyond {
-            let _ = writeln!(self.text, "{x} {height:.4}");
-        }
-        index
     }
 }
 
@@ -174,20 +173,24 @@ mod tests {
     fn a_script_draws_every_curve_with_its_bars_and_saturated_points() {
         let (script, data) = chart().gnuplot("it's", "it's.dat").unwrap();
         let blocks: Vec<&str> = data.split("\n\n\n").collect();
-        assert_eq!(blocks.len(), 4, "{data}");
-        assert!(blocks[0].ends_with("0.1 1 0\n0.2 2 0.25"), "{data}");
-        assert!(blocks[1].starts_with("# b, saturated") && blocks[2].starts_with("# c : x, y"), "{data}");
+        assert_eq!(blocks.len(), 2, "{data}");
+        assert!(blocks[0].ends_with("0.1 1 0\n0.2 2 0.25") && blocks[1].starts_with("# c : x, y"), "{data}");
         assert!(script.contains("set title 'it''s `time`'") && script.contains("set output 'it''s.gnuplot.svg'"));
-        assert!(
-            script.contains("'it''s.dat' index 0 using 1:2:3 with yerrorlines lw 2 lc rgb '#0072b2' dt solid pt 7")
-        );
-        assert!(script.contains("index 1 using 1:2 axes x1y2 with points lc rgb '#d55e00' pt 4 title 'b'"), "{script}");
-        assert!(script.contains("index 3 using 1:2 axes x1y2 with points lc rgb '#009e73' pt 8 notitle"), "{script}");
+        assert!(script.contains("'it''s.dat' index 0 using 1:2:3 with yerrorbars lc rgb '#0072b2' pt 0 notitle"));
+        assert!(script.contains("index 0 using 1:2 with linespoints lw 2 dt solid lc rgb '#0072b2' pt 7 title 'a'"));
+        assert!(script.contains("NaN with points lc rgb '#d55e00' pt 4 title 'b'"), "{script}");
+        let label = |x: f64, look: &str| {
+            script.lines().any(|l| l.starts_with(&format!("set label '' at first {x}, graph 1.")) && l.ends_with(look))
+        };
+        assert!(label(0.1, "point lc rgb '#d55e00' pt 4") && label(0.2, "point lc rgb '#009e73' pt 8"), "{script}");
         let (script, _) = Chart { x_log: true, y_log: true, ..chart() }.gnuplot("a", "a.dat").unwrap();
         assert!(script.contains("set logscale x\nset logscale y\n"));
         let places = vec!["one".to_string(), "two".into()];
         let (script, _) = Chart { places, scatter: true, ..chart() }.gnuplot("a", "a.dat").unwrap();
-        assert!(script.contains("set xtics ('one' 0, 'two' 1)") && script.contains("with yerrorbars"), "{script}");
+        assert!(
+            script.contains("set xtics ('one' 0, 'two' 1)") && script.contains("with points lc rgb '#0072b2' pt 7"),
+            "{script}"
+        );
     }
 
     #[test]
