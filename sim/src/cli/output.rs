@@ -46,10 +46,11 @@ impl Format {
 /// Axes of charts.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub(super) struct Axes {
-    /// Scale of charts' horizontal axis; log leaves out points at or below 0 [default: that of the chart]
+    /// Horizontal axis of charts: linear, logarithmic (without points at or below 0) or linear from 0 on [default: that of
+    /// the chart]
     #[arg(long, value_enum, value_name = "SCALE")]
     x_axis: Option<Scale>,
-    /// The same of their vertical axis
+    /// Vertical axis of charts, likewise
     #[arg(long, value_enum, value_name = "SCALE")]
     y_axis: Option<Scale>,
 }

@@ -129,7 +129,7 @@ struct MatmulArgs {
     /// Seed of the random placement
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Draw the k-section bandwidth into FILE, likewise
+    /// Draw the k-section bandwidth into FILE, as --svg does
     #[arg(long, value_name = "FILE")]
     k_section_svg: Option<PathBuf>,
     #[command(flatten)]

@@ -194,7 +194,7 @@ fn save(files: &Files, experiment: &Experiment, report: &Report) -> Result<(), E
     }
     if let Some(path) = &files.chrome_trace {
         let trace = timeline::chrome(&experiment.network.shape, &report.observed.ways);
-        write(path, &serde_json::to_string(&trace).expect("a trace holds only numbers and names"))?;
+        write(path, serde_json::to_string(&trace).expect("a trace holds only numbers and names"))?;
     }
     let Some(dir) = &files.out else { return Ok(()) };
     let json = serde_json::to_string_pretty(&report.json).expect("reports hold only numbers and names");
