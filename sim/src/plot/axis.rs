@@ -82,7 +82,7 @@ impl From<Axis> for Range<f64> {
 
 /// Round numbers of a logarithmic axis, at most `most`: as many in each decade as fit, and more if they are for `fine`
 /// lines.
-fn decades(from: f64, to: f64, most: usize, fine: bool) -> Vec<f64> {
+pub(super) fn decades(from: f64, to: f64, most: usize, fine: bool) -> Vec<f64> {
     let (first, last) = (from.log10().floor() as i32, to.log10().ceil() as i32);
     let points = |digits: &[u8], step: usize| -> Vec<f64> {
         let all = (first..=last).step_by(step);

@@ -1,5 +1,6 @@
 //! Charts as scripts of gnuplot, for those who want to change them.
 
+use super::axis::decades;
 use super::look::{colour, dash, point_types};
 use super::{Chart, Curve, ROW, SIZE, Sheet};
 use std::fmt::Write;
@@ -7,6 +8,8 @@ use std::fmt::Write;
 /// Bottom margin and room for a heading above the plot, in SVG units.
 const BELOW: u32 = 70;
 const ABOVE: u32 = 44;
+/// Most numbers along a logarithmic axis.
+const NUMBERS_MAX: usize = 12;
 
 /// The script and its data: a block of points for every curve that has some, `x y half-width`. Saturated points have no
 /// `y` and stand in the script.
@@ -79,9 +82,14 @@ fn saturated(out: &mut String, chart: &Chart, sheet: &Sheet<'_>) {
 
 /// Ends, scales and names of the axes.
 fn axes(out: &mut String, chart: &Chart, sheet: &Sheet<'_>) {
-    let logs = [(chart.x_log && chart.places.is_empty(), 'x'), (chart.y_log, 'y')];
-    for (_, axis) in logs.iter().filter(|(log, _)| *log) {
+    let logs = [(chart.x_log && chart.places.is_empty(), 'x', sheet.xs), (chart.y_log, 'y', sheet.ys)];
+    for (_, axis, (low, high)) in logs.iter().filter(|(log, ..)| *log) {
         let _ = writeln!(out, "set logscale {axis}");
+        // Gnuplot itself has a number per decade.
+        let numbers: Vec<String> = decades(*low, *high, NUMBERS_MAX, false).iter().map(f64::to_string).collect();
+        if numbers.len() > 2 {
+            let _ = writeln!(out, "set {axis}tics ({})", numbers.join(", "));
+        }
     }
     let (left, right) = match chart.places.len() {
         0 => sheet.xs,
@@ -184,7 +192,11 @@ mod tests {
         };
         assert!(label(0.1, "point lc rgb '#d55e00' pt 4") && label(0.2, "point lc rgb '#009e73' pt 8"), "{script}");
         let (script, _) = Chart { x_log: true, y_log: true, ..chart() }.gnuplot("a", "a.dat").unwrap();
-        assert!(script.contains("set logscale x\nset logscale y\n"));
+        assert!(script.contains("set logscale x\nset logscale y\n"), "{script}");
+        let wide = Chart { y_log: true, curves: vec![("a".into(), vec![(1.0, 1.0), (2.0, 90.0)])], ..chart() };
+        assert!(
+            wide.gnuplot("a", "a.dat").unwrap().0.contains("set logscale y\nset ytics (1, 2, 5, 10, 20, 50, 100)\n")
+        );
         let places = vec!["one".to_string(), "two".into()];
         let (script, _) = Chart { places, scatter: true, ..chart() }.gnuplot("a", "a.dat").unwrap();
         assert!(
