@@ -3,7 +3,7 @@
 //! [`plan`] holds the closed cost models of two papers: barriers on a torus (paper 001) and the
 //! communication of a matrix multiplication on a hierarchical machine (paper 003). Each model is a
 //! set of pure functions with the papers' names and equation numbers, an analysis that fills
-//! serialisable tables, and a report that prints them as text, as JSON or as an SVG plot.
+//! serialisable tables, and a report that prints them as text, as JSON or as a chart.
 //! Networks themselves are simulated by `model`: [`traffic`] says who sends what, [`workload`]
 //! what nodes do beyond that, [`run`] does one simulation, [`sweep`] many, [`reproduce`] what others measured or claimed.
 //!

@@ -1,35 +1,37 @@
-//! Line charts as SVG text.
+//! Line charts as SVG, as PDF and as scripts of gnuplot.
 //!
 //! One kind of chart is enough for cost models and sweeps: several named curves over a common
 //! horizontal axis, each axis linear or logarithmic.
 
+mod axis;
+mod gnuplot;
+mod look;
+mod page;
+
+pub use axis::Scale;
+pub use page::{Page, Place, Rgb};
+
 use crate::Error;
 use angara_protocol::print::csv_cell;
-use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
+use axis::Axis;
+use look::{colour, mark, strokes};
+use plotters::coord::Shift;
 use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 use std::ops::Range;
 
-/// Width and height of a chart in SVG units, unless names need more.
+/// Width and height of a chart in SVG units, unless names or rows of saturated points need more.
 const SIZE: (u32, u32) = (860, 540);
 /// Width of the vertical axis with its numbers and name, and the margin.
 const LEFT: u32 = 84;
 /// Width of a letter, about, and height of a line of a legend.
 const LETTER: (u32, u32) = (7, 18);
-/// Colours of the curves in order, again with other dashes when there are more curves; readable on white and
-/// distinguishable by colour-blind readers.
-const COLOURS: [RGBColor; 8] = [
-    RGBColor(0, 114, 178),
-    RGBColor(213, 94, 0),
-    RGBColor(0, 158, 115),
-    RGBColor(204, 121, 167),
-    RGBColor(86, 180, 233),
-    RGBColor(230, 159, 0),
-    RGBColor(60, 60, 60),
-    RGBColor(148, 103, 189),
-];
+/// Height of a row of saturated points.
+const ROW: u32 = 12;
+const GREY: RGBColor = RGBColor(180, 180, 180);
 
 /// A chart to be drawn.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct Chart {
     /// Heading.
     pub title: String,
@@ -41,6 +43,10 @@ pub struct Chart {
     pub x_log: bool,
     /// Logarithmic vertical axis; points at or below 0 are left out.
     pub y_log: bool,
+    /// 0 is on the horizontal axis, if that is linear.
+    pub x_zero: bool,
+    /// 0 is on the vertical axis, if that is linear.
+    pub y_zero: bool,
     /// Curves: name and points.
     pub curves: Vec<(String, Vec<(f64, f64)>)>,
     /// Points of a curve belong to different cases: no line joins them.
@@ -48,46 +54,34 @@ pub struct Chart {
     /// How well points are known: name of the curve, point, half-width of its confidence interval.
     pub sure: Vec<(String, (f64, f64), f64)>,
     /// Where a curve has no finite value, as its network is saturated: its name and the place on the horizontal axis. Drawn
-    /// hollow at the top.
+    /// hollow above the plot, in a row of its curve.
     pub beyond: Vec<(String, f64)>,
     /// Names of the places 0, 1, 2 … on a horizontal axis that has no numbers.
     pub places: Vec<String>,
 }
 
-/// A horizontal axis of so many named places.
-struct Places(usize);
-
-impl Ranged for Places {
-    type FormatOption = NoDefaultFormatting;
-    type ValueType = f64;
-    fn map(&self, value: &f64, (low, high): (i32, i32)) -> i32 {
-        low + ((value + 0.5) / self.0 as f64 * f64::from(high - low)).round() as i32
-    }
-    fn key_points<H: KeyPointHint>(&self, _: H) -> Vec<f64> {
-        (0..self.0).map(|place| place as f64).collect()
-    }
-    fn range(&self) -> Range<f64> {
-        -0.5..self.0 as f64 - 0.5
-    }
+/// A curve as it can be drawn.
+struct Curve<'a> {
+    name: &'a str,
+    points: Vec<(f64, f64)>,
+    /// Where it is saturated, and in which row that is said.
+    beyond: Vec<f64>,
+    row: u32,
 }
 
-impl ValueFormatter<f64> for Places {
-    fn format(value: &f64) -> String {
-        value.to_string()
-    }
+/// A chart as it can be drawn, and the ends of its axes.
+struct Sheet<'a> {
+    curves: Vec<Curve<'a>>,
+    xs: (f64, f64),
+    ys: (f64, f64),
+    /// Rows of saturated points.
+    rows: u32,
 }
-
-impl From<Places> for Range<f64> {
-    fn from(places: Places) -> Range<f64> {
-        places.range()
-    }
-}
-
-/// An entry of a legend: its curve, or none for a hollow mark, and what it says.
-type Entry<'a> = (Option<usize>, &'a str);
 
 /// Places drawn on in a chart, in SVG units: the area of the plot, and points on all that stands there.
 type Drawn = ((Range<i32>, Range<i32>), Vec<(i32, i32)>);
+
+type Area<DB> = DrawingArea<DB, Shift>;
 
 impl Chart {
     /// The points as CSV: curve, x, y.
@@ -99,136 +93,168 @@ impl Chart {
         out
     }
 
+    /// The same with other axes, where those are chosen.
+    #[must_use]
+    pub fn scaled(mut self, x: Option<Scale>, y: Option<Scale>) -> Chart {
+        if let Some(x) = x {
+            (self.x_log, self.x_zero) = (x == Scale::Log, x == Scale::Zero);
+        }
+        if let Some(y) = y {
+            (self.y_log, self.y_zero) = (y == Scale::Log, y == Scale::Zero);
+        }
+        self
+    }
+
+    /// True if there is anything to draw.
+    pub fn has_points(&self) -> bool {
+        self.curves.iter().any(|(_, points)| !points.is_empty())
+    }
+
     /// The chart as an SVG document.
     ///
     /// # Errors
     /// When there is not a single point to draw.
     pub fn svg(&self) -> Result<String, Error> {
-        let keep = |&(x, y): &(f64, f64)| {
-            x.is_finite() && y.is_finite() && (!self.x_log || x > 0.0) && (!self.y_log || y > 0.0)
-        };
-        let curves: Vec<(&str, Vec<(f64, f64)>)> =
-            self.curves.iter().map(|(name, p)| (name.as_str(), p.iter().copied().filter(keep).collect())).collect();
-        let points = || curves.iter().flat_map(|(_, p)| p.iter());
-        let ys: Vec<f64> = points().map(|p| p.1).chain(self.bars().flat_map(|(_, _, low, high)| [low, high])).collect();
-        let beyond = self.beyond.iter().map(|b| b.1).filter(|x| !self.x_log || *x > 0.0);
-        let (Some(xs), Some(ys)) = (range(points().map(|p| p.0).chain(beyond), self.x_log), self.heights(ys)) else {
-            return Err(Error::Plot(format!("`{}` has no points", self.title)));
-        };
-        let legend = self.legend(&curves);
-        let (mut svg, drawn) = self.render(&curves, (xs, ys), &legend, None)?;
-        if hides(&legend, &drawn) {
-            svg = self.render(&curves, (xs, ys), &legend, Some(legend_size(&legend).0))?.0;
-        }
-        Ok(svg)
+        let sheet = self.sheet()?;
+        let (svg, drawn) = self.drawn(&sheet, false)?;
+        if sheet.hides(&drawn) { Ok(self.drawn(&sheet, true)?.0) } else { Ok(svg) }
     }
 
-    /// Returns what the legend says; nothing where the title says it all.
-    fn legend<'a>(&self, curves: &[(&'a str, Vec<(f64, f64)>)]) -> Vec<Entry<'a>> {
-        let mut entries: Vec<Entry> = curves.iter().enumerate().map(|(i, (name, _))| (Some(i), *name)).collect();
-        if !self.beyond.is_empty() {
-            entries.push((None, "hollow, at the top: saturated"));
-        }
-        if entries.len() > 1 { entries } else { Vec::new() }
+    /// The chart as a PDF document of one page.
+    ///
+    /// # Errors
+    /// When there is not a single point to draw.
+    pub fn pdf(&self) -> Result<Vec<u8>, Error> {
+        let sheet = self.sheet()?;
+        let beside = sheet.hides(&self.drawn(&sheet, false)?.1);
+        let mut page = Page::new(self.size(&sheet, beside));
+        self.render(&page::Backend(&mut page).into_drawing_area(), &sheet, beside)?;
+        Ok(page.finish(&self.title))
     }
 
-    /// The document, with the legend where it hides least or, in so much more width, beside the plot.
-    fn render(
-        &self,
-        curves: &[(&str, Vec<(f64, f64)>)],
-        (xs, ys): ((f64, f64), (f64, f64)),
-        legend: &[Entry<'_>],
-        beside: Option<i32>,
-    ) -> Result<(String, Drawn), Error> {
-        let longest = self.places.iter().map(|name| name.chars().count() as u32 + 2).max().unwrap_or(0);
-        let width = SIZE.0.max(LEFT + longest * LETTER.0 * self.places.len() as u32);
-        let more = beside.map_or(0, |width| width + 12);
-        let height = SIZE.1.max(if more > 0 { legend_size(legend).1 as u32 + 60 } else { 0 });
+    /// A script of gnuplot that draws the chart from the file `data`, into a file of its own called `name`.gnuplot.svg; and the
+    /// text of that file.
+    ///
+    /// # Errors
+    /// When there is not a single point to draw.
+    pub fn gnuplot(&self, name: &str, data: &str) -> Result<(String, String), Error> {
+        Ok(gnuplot::script(self, &self.sheet()?, name, data))
+    }
+
+    /// The document as SVG and places drawn on, with the legend beside the plot or in it.
+    fn drawn(&self, sheet: &Sheet<'_>, beside: bool) -> Result<(String, Drawn), Error> {
         let mut svg = String::new();
-        let root = SVGBackend::with_string(&mut svg, (width + more as u32, height)).into_drawing_area();
-        root.fill(&WHITE).map_err(failed)?;
-        let (left, _) = root.split_horizontally(width as i32);
-        let mut builder = ChartBuilder::on(&left);
-        builder.caption(&self.title, ("sans-serif", 18)).margin(12).x_label_area_size(46).y_label_area_size(72);
-        let (places, xs, top, ys) = (Places(self.places.len()), xs.0..xs.1, ys.1, ys.0..ys.1);
-        let drawn = match (places.0 > 0, self.x_log, self.y_log) {
-            (true, _, _) => self.draw(builder.build_cartesian_2d(places, ys).map_err(failed)?, curves, top)?,
-            (_, false, false) => self.draw(builder.build_cartesian_2d(xs, ys).map_err(failed)?, curves, top)?,
-            (_, true, false) => {
-                self.draw(builder.build_cartesian_2d(xs.log_scale(), ys).map_err(failed)?, curves, top)?
-            }
-            (_, false, true) => {
-                self.draw(builder.build_cartesian_2d(xs, ys.log_scale()).map_err(failed)?, curves, top)?
-            }
-            (_, true, true) => {
-                self.draw(builder.build_cartesian_2d(xs.log_scale(), ys.log_scale()).map_err(failed)?, curves, top)?
-            }
-        };
-        if !legend.is_empty() {
-            let at = match beside {
-                Some(_) => (width as i32, 36),
-                None => emptiest(&drawn, legend_size(legend)).1,
-            };
-            self.draw_legend(&root, legend, at)?;
-        }
-        root.present().map_err(failed)?;
-        drop((left, root));
+        let root = SVGBackend::with_string(&mut svg, self.size(sheet, beside)).into_drawing_area();
+        let drawn = self.render(&root, sheet, beside)?;
+        drop(root);
         Ok((svg, drawn))
     }
 
-    fn draw_legend(&self, root: &Area<'_>, legend: &[Entry<'_>], (x, y): (i32, i32)) -> Result<(), Error> {
-        let (width, height) = legend_size(legend);
+    fn sheet(&self) -> Result<Sheet<'_>, Error> {
+        let fits = |x: f64| x.is_finite() && (!self.x_log || x > 0.0);
+        let keep = |&(x, y): &(f64, f64)| fits(x) && y.is_finite() && (!self.y_log || y > 0.0);
+        let mut rows = 0;
+        let curves = self.curves.iter().map(|(name, points)| {
+            let beyond = self.beyond.iter().filter(|b| b.0 == *name && fits(b.1));
+            let beyond: Vec<f64> = beyond.map(|b| b.1).collect();
+            let row = rows;
+            rows += u32::from(!beyond.is_empty());
+            Curve { name, points: points.iter().copied().filter(keep).collect(), beyond, row }
+        });
+        let curves: Vec<Curve> = curves.collect();
+        let points = || curves.iter().flat_map(|c| &c.points);
+        let xs = points().map(|p| p.0).chain(curves.iter().flat_map(|c| c.beyond.iter().copied()));
+        let ys = points().map(|p| p.1).chain(self.bars().flat_map(|(_, _, low, high)| [low, high]));
+        let ends = (range(xs, self.x_log, self.x_zero), range(ys, self.y_log, self.y_zero));
+        match ends {
+            (Some(xs), Some(ys)) if points().next().is_some() => Ok(Sheet { curves, xs, ys, rows }),
+            _ if self.has_points() && (self.x_log || self.y_log) => {
+                let remedy = "no point is above 0 there; choose a linear axis";
+                Err(Error::invalid("logarithmic axis", format!("that of `{}`", self.title), remedy))
+            }
+            _ => Err(Error::Plot(format!("`{}` has no points", self.title))),
+        }
+    }
+
+    /// Width of everything but a legend beside it.
+    fn width(&self) -> u32 {
+        let longest = self.places.iter().map(|name| name.chars().count() as u32 + 2).max().unwrap_or(0);
+        SIZE.0.max(LEFT + longest * LETTER.0 * self.places.len() as u32)
+    }
+
+    fn size(&self, sheet: &Sheet<'_>, beside: bool) -> (u32, u32) {
+        let (width, height) = (self.width(), SIZE.1 + sheet.strip());
+        if !beside {
+            return (width, height);
+        }
+        let legend = sheet.legend_size();
+        (width + legend.0 as u32 + 12, height.max(legend.1 as u32 + 60))
+    }
+
+    /// Draws everything, with the legend where it hides least or beside the plot.
+    fn render<DB: DrawingBackend>(&self, root: &Area<DB>, sheet: &Sheet<'_>, beside: bool) -> Result<Drawn, Error> {
+        root.fill(&WHITE).map_err(failed)?;
+        let (left, _) = root.split_horizontally(self.width() as i32);
+        let below = left.margin(12, 12, 12, 12).titled(&self.title, ("sans-serif", 18)).map_err(failed)?;
+        let mut builder = ChartBuilder::on(&below);
+        builder.margin_top(sheet.strip()).x_label_area_size(46).y_label_area_size(72);
+        let x = match self.places.len() {
+            0 => Axis::new(sheet.xs, self.x_log),
+            places => Axis::Places(places),
+        };
+        let chart = builder.build_cartesian_2d(x, Axis::new(sheet.ys, self.y_log)).map_err(failed)?;
+        let drawn = self.draw(root, chart, sheet)?;
+        if sheet.curves.len() > 1 {
+            let at = match beside {
+                true => (self.width() as i32, 36),
+                false => emptiest(&drawn, sheet.legend_size()).1,
+            };
+            self.draw_legend(root, sheet, at)?;
+        }
+        root.present().map_err(failed)?;
+        Ok(drawn)
+    }
+
+    fn draw_legend<DB: DrawingBackend>(
+        &self,
+        root: &Area<DB>,
+        sheet: &Sheet<'_>,
+        (x, y): (i32, i32),
+    ) -> Result<(), Error> {
+        let (width, height) = sheet.legend_size();
         let frame = [(x, y), (x + width, y + height)];
         root.draw(&Rectangle::new(frame, WHITE.mix(0.85).filled())).map_err(failed)?;
-        root.draw(&Rectangle::new(frame, RGBColor(180, 180, 180))).map_err(failed)?;
-        for ((curve, name), line) in legend.iter().zip(0..) {
-            let (x, y) = (x + 10, y + 8 + LETTER.1 as i32 * line + 9);
-            match *curve {
-                Some(i) => {
-                    let (on, off) = if self.scatter { (0, 18) } else { dash(i).unwrap_or((18, 0)) };
-                    let pieces = (0..18).step_by((on + off) as usize).filter(|_| on > 0);
-                    for at in pieces {
-                        let piece = [(x + at, y), (x + (at + on).min(18), y)];
-                        root.draw(&PathElement::new(piece, colour(i).stroke_width(2))).map_err(failed)?;
-                    }
-                    root.draw(&Polygon::new(mark(i, (x + 9, y)), colour(i).filled())).map_err(failed)?;
+        root.draw(&Rectangle::new(frame, GREY)).map_err(failed)?;
+        for (i, curve) in sheet.curves.iter().enumerate() {
+            let (x, y) = (x + 10, y + 8 + (LETTER.1 as usize * i) as i32 + 9);
+            if !self.scatter {
+                for stroke in strokes(i, &[(x, y), (x + 30, y)]) {
+                    root.draw(&PathElement::new(stroke, colour(i).stroke_width(2))).map_err(failed)?;
                 }
-                None => root.draw(&PathElement::new(mark(0, (x + 9, y)), BLACK)).map_err(failed)?,
             }
-            let text = Text::new((*name).to_string(), (x + 26, y - 6), ("sans-serif", 13));
+            root.draw(&Polygon::new(mark(i, (x + 15, y)), colour(i).filled())).map_err(failed)?;
+            let text = Text::new(curve.name.to_string(), (x + 38, y - 6), ("sans-serif", 13));
             root.draw(&text).map_err(failed)?;
         }
         Ok(())
-    }
-
-    /// Lowest and highest value, with room on top for what is beyond.
-    fn heights(&self, ys: Vec<f64>) -> Option<(f64, f64)> {
-        let (low, high) = range(ys.into_iter(), self.y_log)?;
-        match (self.beyond.is_empty(), self.y_log) {
-            (true, _) => Some((low, high)),
-            (false, true) => Some((low, high * (high / low).powf(0.06))),
-            (false, false) => Some((low, high + 0.06 * (high - low))),
-        }
     }
 
     /// Curve, place and ends of every error bar that can be drawn.
     fn bars(&self) -> impl Iterator<Item = (&str, f64, f64, f64)> {
         self.sure.iter().filter_map(|(name, (x, y), half)| {
             let (low, high) = (y - half, y + half);
-            (high > low && (!self.y_log || low > 0.0)).then_some((name.as_str(), *x, low, high))
+            let fits = (!self.y_log || low > 0.0) && (!self.x_log || *x > 0.0);
+            (high > low && fits).then_some((name.as_str(), *x, low, high))
         })
     }
 
-    fn draw<'a, X, Y>(
+    /// Draws axes and curves, on an area in whose coordinates the chart stands.
+    fn draw<DB: DrawingBackend>(
         &self,
-        mut chart: ChartContext<'a, SVGBackend<'a>, Cartesian2d<X, Y>>,
-        curves: &[(&str, Vec<(f64, f64)>)],
-        top: f64,
-    ) -> Result<Drawn, Error>
-    where
-        X: Ranged<ValueType = f64> + ValueFormatter<f64>,
-        Y: Ranged<ValueType = f64> + ValueFormatter<f64>,
-    {
+        root: &Area<DB>,
+        mut chart: ChartContext<'_, DB, Cartesian2d<Axis, Axis>>,
+        sheet: &Sheet<'_>,
+    ) -> Result<Drawn, Error> {
         let label = |v: &f64| crate::table::number(*v, 3);
         let place = |v: &f64| self.places.get(v.round() as usize).cloned().unwrap_or_else(|| label(v));
         chart
@@ -242,57 +268,57 @@ impl Chart {
             .label_style(("sans-serif", 13))
             .draw()
             .map_err(failed)?;
+        let area = chart.plotting_area().get_pixel_range();
         let mut drawn = Vec::new();
-        for (i, (name, points)) in curves.iter().enumerate() {
-            let (colour, line) = (colour(i), colour(i).stroke_width(2));
-            let at: Vec<(i32, i32)> = points.iter().map(|p| chart.backend_coord(p)).collect();
+        for (i, curve) in sheet.curves.iter().enumerate() {
+            let at: Vec<(i32, i32)> = curve.points.iter().map(|p| chart.backend_coord(p)).collect();
+            let line =
+                |points, width| root.draw(&PathElement::new(points, colour(i).stroke_width(width))).map_err(failed);
+            if !self.scatter {
+                strokes(i, &at).into_iter().try_for_each(|stroke| line(stroke, 2))?;
+            }
+            for (_, x, low, high) in self.bars().filter(|b| b.0 == curve.name) {
+                let ends = [(x, low), (x, high)].map(|p| chart.backend_coord(&p));
+                drawn.extend(along(&ends));
+                line(ends.to_vec(), 1)?;
+                ends.iter().try_for_each(|&(x, y)| line(vec![(x - 4, y), (x + 4, y)], 1))?;
+            }
+            for place in &at {
+                root.draw(&Polygon::new(mark(i, *place), colour(i).filled())).map_err(failed)?;
+            }
             drawn.extend(if self.scatter { at } else { along(&at) });
-            match dash(i).filter(|_| !self.scatter) {
-                _ if self.scatter => {}
-                None => drop(chart.draw_series(LineSeries::new(points.iter().copied(), line)).map_err(failed)?),
-                Some((on, off)) => {
-                    let dashed = DashedLineSeries::new(points.iter().copied(), on, off, line);
-                    chart.draw_series(dashed).map_err(failed)?;
-                }
+            let row = area.1.start - sheet.strip() as i32 + (ROW * curve.row + ROW / 2) as i32 + 3;
+            for x in &curve.beyond {
+                line(mark(i, (chart.backend_coord(&(*x, sheet.ys.1)).0, row)), 1)?;
             }
-            for (_, x, low, high) in self.bars().filter(|b| b.0 == *name) {
-                let bar = [(x, low), (x, high)];
-                drawn.extend(bar.iter().map(|p| chart.backend_coord(p)));
-                chart.draw_series([PathElement::new(bar, colour)]).map_err(failed)?;
-                let cap = |p| EmptyElement::at(p) + PathElement::new([(-4, 0), (4, 0)], colour);
-                chart.draw_series(bar.map(cap)).map_err(failed)?;
-            }
-            let marks = points.iter().map(|p| EmptyElement::at(*p) + Polygon::new(mark(i, (0, 0)), colour.filled()));
-            chart.draw_series(marks).map_err(failed)?;
-            let beyond: Vec<(f64, f64)> = self.beyond.iter().filter(|b| b.0 == *name).map(|b| (b.1, top)).collect();
-            let beyond = beyond.iter().filter(|b| !self.x_log || b.0 > 0.0);
-            drawn.extend(beyond.clone().map(|p| chart.backend_coord(p)));
-            let hollow = beyond.map(|p| EmptyElement::at(*p) + PathElement::new(mark(i, (0, 8)), colour));
-            chart.draw_series(hollow).map_err(failed)?;
         }
-        Ok((chart.plotting_area().get_pixel_range(), drawn))
+        if sheet.rows > 0 {
+            let (upper, lower) = (area.1.start - sheet.strip() as i32, area.1.start);
+            let frame = [(area.0.start, upper), (area.0.end, lower)];
+            root.draw(&Rectangle::new(frame, GREY)).map_err(failed)?;
+            let style = ("sans-serif", 13).into_text_style(root).pos(Pos::new(HPos::Right, VPos::Center));
+            let at = (area.0.start - 6, (upper + lower) / 2);
+            root.draw(&Text::new("saturated", at, style)).map_err(failed)?;
+        }
+        Ok((area, drawn))
     }
 }
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
+impl Sheet<'_> {
+    /// Height of the rows of saturated points.
+    fn strip(&self) -> u32 {
+        if self.rows == 0 { 0 } else { self.rows * ROW + 6 }
+    }
 
-fn colour(i: usize) -> RGBColor {
-    COLOURS[i % COLOURS.len()]
-}
+    fn legend_size(&self) -> (i32, i32) {
+        let longest = self.curves.iter().map(|c| c.name.chars().count() as u32).max().unwrap_or(0);
+        ((62 + LETTER.0 * longest) as i32, (16 + LETTER.1 * self.curves.len() as u32) as i32)
+    }
 
-/// Lengths of the strokes and gaps of curve `i`, if it has any.
-fn dash(i: usize) -> Option<(i32, i32)> {
-    [None, Some((7, 4)), Some((2, 3))][i / COLOURS.len() % 3]
-}
-
-fn legend_size(entries: &[Entry<'_>]) -> (i32, i32) {
-    let longest = entries.iter().map(|(_, name)| name.chars().count() as u32).max().unwrap_or(0);
-    ((50 + LETTER.0 * longest) as i32, (16 + LETTER.1 * entries.len() as u32) as i32)
-}
-
-/// True if a legend would hide something wherever it stood.
-fn hides(legend: &[Entry<'_>], drawn: &Drawn) -> bool {
-    !legend.is_empty() && emptiest(drawn, legend_size(legend)).0 > 0
+    /// True if the legend would hide something wherever it stood. With one curve there is none: the title says it all.
+    fn hides(&self, drawn: &Drawn) -> bool {
+        self.curves.len() > 1 && emptiest(drawn, self.legend_size()).0 > 0
+    }
 }
 
 /// Places on the line through `points`, close enough together that none is far from the next.
@@ -329,22 +355,8 @@ fn emptiest(((xs, ys), drawn): &Drawn, (width, height): (i32, i32)) -> (usize, (
     corners.into_iter().map(covered).min_by_key(|(count, _)| *count).expect("there are corners")
 }
 
-/// Outline of the mark of curve `i` around a place: circle, square, triangle, diamond or triangle upside down, then again.
-fn mark(i: usize, at: (i32, i32)) -> Vec<(i32, i32)> {
-    let mut corners: Vec<(f64, f64)> = match i % 5 {
-        0 => (0..16).map(|k| (f64::from(k) * std::f64::consts::TAU / 16.0).sin_cos()).collect(),
-        1 => vec![(-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)],
-        2 => vec![(0.0, -1.2), (1.1, 0.8), (-1.1, 0.8)],
-        3 => vec![(0.0, -1.3), (1.3, 0.0), (0.0, 1.3), (-1.3, 0.0)],
-        _ => vec![(0.0, 1.2), (1.1, -0.8), (-1.1, -0.8)],
-    };
-    corners.push(corners[0]);
-    let point = |(x, y): &(f64, f64)| (at.0 + (x * 4.0).round() as i32, at.1 + (y * 4.0).round() as i32);
-    corners.iter().map(point).collect()
-}
-
 /// Lowest and highest value with some room, so that no curve lies on the frame.
-fn range(values: impl Iterator<Item = f64>, log: bool) -> Option<(f64, f64)> {
+fn range(values: impl Iterator<Item = f64>, log: bool, zero: bool) -> Option<(f64, f64)> {
     let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), v| (a.min(v), b.max(v)));
     if low > high {
         return None;
@@ -352,9 +364,11 @@ fn range(values: impl Iterator<Item = f64>, log: bool) -> Option<(f64, f64)> {
     if log {
         return Some((low / 1.15, high * 1.15));
     }
+    let (low, high) = if zero { (low.min(0.0), high.max(0.0)) } else { (low, high) };
     let room = if high > low { (high - low) * 0.04 } else { low.abs().max(1.0) * 0.5 };
-    let bottom = if low >= 0.0 && low < high * 0.5 { 0.0 } else { low - room };
-    Some((bottom, high + room))
+    let bottom = if low >= 0.0 && (zero || low < high * 0.5) { 0.0 } else { low - room };
+    let top = if zero && high == 0.0 && low < 0.0 { 0.0 } else { high + room };
+    Some((bottom, top))
 }
 
 fn failed(e: impl std::fmt::Display) -> Error {
@@ -427,15 +441,58 @@ mod tests {
         };
         assert_eq!(width(&chart().svg().unwrap()), SIZE.0);
         assert!(width(&full(20)) > SIZE.0 + 100);
-        // No two curves of that many look the same.
-        let looks: std::collections::BTreeSet<_> = (0..24).map(|i| (i % COLOURS.len(), dash(i))).collect();
-        assert_eq!(looks.len(), 24);
+    }
+
+    /// The text elements of a document.
+    fn texts(svg: &str) -> Vec<&str> {
+        svg.split("<text").skip(1).filter_map(|rest| Some(rest.split_once('>')?.1.split_once('<')?.0.trim())).collect()
     }
 
     #[test]
-    fn hollow_marks_are_explained_and_places_named() {
-        let beyond = Chart { beyond: vec![("b".to_string(), 4.0)], ..chart() }.svg().unwrap();
-        assert!(beyond.contains("hollow, at the top: saturated") && !chart().svg().unwrap().contains("hollow"));
+    fn every_saturated_curve_has_a_row_above_the_plot() {
+        let height = |chart: &Chart| chart.size(&chart.sheet().unwrap(), false).1;
+        assert!(!texts(&chart().svg().unwrap()).contains(&"saturated"));
+        let both = ["b", "a", "b"].map(|name| (name.to_string(), 4.0)).to_vec();
+        let both = Chart { beyond: both, ..chart() };
+        let sheet = both.sheet().unwrap();
+        assert_eq!((sheet.rows, sheet.curves[0].row, sheet.curves[1].row), (2, 0, 1));
+        assert_eq!(height(&both) - height(&chart()), 2 * ROW + 6, "and the plot is as high as without");
+        assert!(texts(&both.svg().unwrap()).contains(&"saturated"));
+        let log = Chart { x_log: true, beyond: vec![("a".into(), 0.0)], ..chart() };
+        assert_eq!(log.sheet().unwrap().rows, 0, "0 is on no logarithmic axis");
+    }
+
+    #[test]
+    fn axes_are_chosen() {
+        let far = Chart { curves: vec![("a".into(), vec![(7.0, 9.0), (8.0, 10.0)])], ..chart() };
+        let ends = |x, y| far.clone().scaled(x, y).sheet().map(|s| (s.xs, s.ys)).unwrap();
+        assert_eq!(ends(None, None), ((6.96, 8.04), (8.96, 10.04)));
+        assert_eq!(ends(Some(Scale::Zero), Some(Scale::Zero)), ((0.0, 8.32), (0.0, 10.4)));
+        assert_eq!(ends(None, Some(Scale::Log)).1, (9.0 / 1.15, 10.0 * 1.15));
+        let log = Chart { x_log: true, y_log: true, ..far.clone() };
+        assert_eq!(log.scaled(Some(Scale::Linear), Some(Scale::Linear)).sheet().unwrap().ys, (8.96, 10.04));
+        assert_eq!(range([-4.0, -2.0].into_iter(), false, true), Some((-4.16, 0.0)));
+        let below = Chart { curves: vec![("a".into(), vec![(1.0, 0.0)])], ..chart() };
+        let e = below.scaled(None, Some(Scale::Log)).svg().unwrap_err().to_string();
+        assert_eq!(e, "logarithmic axis is that of `time`: no point is above 0 there; choose a linear axis");
+    }
+
+    #[test]
+    fn a_pdf_has_the_texts_and_the_size_of_the_svg() {
+        let beyond = vec![("b".to_string(), 4.0)];
+        for chart in [chart(), Chart { beyond, ..chart() }, Chart { x_log: true, y_log: true, ..chart() }] {
+            let (svg, pdf) = (chart.svg().unwrap(), chart.pdf().unwrap());
+            let pdf: String = pdf.iter().map(|b| char::from(*b)).collect();
+            assert_eq!(texts(&svg).len(), pdf.matches(") Tj").count());
+            assert!(texts(&svg).iter().all(|text| pdf.contains(&format!("({text}) Tj"))), "{pdf}");
+            let (width, height) = chart.size(&chart.sheet().unwrap(), false);
+            let sides = [width, height].map(|side| f64::from(side) * 0.75);
+            assert!(pdf.contains(&format!("/MediaBox [0 0 {} {}]", sides[0], sides[1])), "{pdf}");
+        }
+    }
+
+    #[test]
+    fn places_are_named() {
         let places: Vec<String> = ["linear", "random:1", "link=15GB/s"].map(String::from).into();
         let points = vec![(0.0, 1.0), (1.0, 2.0), (2.0, 3.0)];
         let svg = Chart { places: places.clone(), curves: vec![("a".into(), points)], ..chart() }.svg().unwrap();

@@ -13,12 +13,17 @@
 //! Points are independent, so threads take whole points and the results do not depend on how many
 //! threads there are.
 
+mod finished;
+
+pub use finished::{Finished, Wanted, together};
+
 use crate::Error;
 use crate::plot::Chart;
 use crate::run::{Experiment, Keys};
 use crate::table::{Table, number};
 use crate::toml_file::TomlFile;
 use crate::workload::{Plot, Report};
+use angara_model::AnyTopology;
 use angara_protocol::print::csv_cell;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -161,16 +166,20 @@ fn ordered(file: &TomlFile, axes: toml::Table) -> Result<Vec<Axis>, Error> {
             }
         }
         let number = values.iter().all(|v| v.is_float() || v.is_integer());
-        let rank = match name.as_str() {
-            "load" => 3,
-            "topology" => 2,
-            "seed" => 0,
-            _ => u8::from(number || name == "workload"),
-        };
-        found.push((rank, place, (name, values)));
+        found.push((rank(&name, number), place, (name, values)));
     }
     found.sort_by_key(|(rank, place, _)| (*rank, *place));
     Ok(found.into_iter().map(|(_, _, axis)| axis).collect())
+}
+
+/// Place of a swept setting among others, whose values are all numbers or not.
+fn rank(name: &str, number: bool) -> u8 {
+    match name {
+        "load" => 3,
+        "topology" => 2,
+        "seed" => 0,
+        _ => u8::from(number || name == "workload"),
+    }
 }
 
 fn point(
@@ -331,11 +340,18 @@ fn most_carried(sweep: &Sweep, rows: &[Row]) -> String {
 
 /// Place of a swept value on an axis: its number, the nodes of a topology, or the first number in
 /// something like `hotspot:3,0.2`.
-fn abscissa(name: &str, value: &str, experiment: &Experiment) -> Option<f64> {
+fn abscissa(name: &str, value: &str) -> Option<f64> {
     match name {
-        "topology" => Some(experiment.placement.len() as f64),
+        "topology" => Some(value.parse::<AnyTopology>().ok()?.endpoints() as f64),
         _ => value.rsplit(':').next()?.split(',').next()?.parse().ok(),
     }
+}
+
+/// Name of a curve: the values of settings, and the names of those whose values say nothing alone.
+fn label<'a>(swept: impl Iterator<Item = (&'a str, &'a str)>) -> String {
+    let names = |value: &str| value.contains(|c: char| c.is_alphabetic());
+    let each = |(name, value): (&str, &str)| if names(value) { value.into() } else { format!("{name} {value}") };
+    swept.map(each).collect::<Vec<String>>().join(", ")
 }
 
 /// A chart per plot of the workload over the last swept setting, one curve for every combination of
@@ -343,12 +359,10 @@ fn abscissa(name: &str, value: &str, experiment: &Experiment) -> Option<f64> {
 pub fn charts(sweep: &Sweep, rows: &[Row]) -> Vec<(String, Chart)> {
     let Some((x_name, others)) = sweep.names.split_last() else { return Vec::new() };
     let mut charts: Vec<(String, Chart)> = Vec::new();
-    for ((values, experiment), row) in sweep.points.iter().zip(rows) {
+    for ((values, _), row) in sweep.points.iter().zip(rows) {
         let Some((x, rest)) = values.split_last() else { continue };
-        let Some(x) = abscissa(x_name, x, experiment) else { continue };
-        let names = |v: &String| v.contains(|c: char| c.is_alphabetic());
-        let label = rest.iter().zip(others).map(|(v, n)| if names(v) { v.clone() } else { format!("{n} {v}") });
-        let label = label.collect::<Vec<_>>().join(", ");
+        let Some(x) = abscissa(x_name, x) else { continue };
+        let label = label(others.iter().zip(rest).map(|(name, value)| (name.as_str(), value.as_str())));
         for plot in &row.plots {
             let at = charts.iter().position(|(file, _)| *file == plot.file).unwrap_or_else(|| {
                 charts.push((plot.file.clone(), chart(x_name, plot)));
@@ -378,13 +392,17 @@ pub fn charts(sweep: &Sweep, rows: &[Row]) -> Vec<(String, Chart)> {
 
 /// An empty chart of `plot` over `x_name`.
 fn chart(x_name: &str, plot: &Plot) -> Chart {
-    let x = match x_name {
+    let title = plot.file[..1].to_uppercase() + &plot.file[1..];
+    Chart { title, x: axis_of(x_name).into(), y: plot.axis.clone(), ..Chart::default() }
+}
+
+/// Name and unit of an axis for a setting.
+fn axis_of(setting: &str) -> &str {
+    match setting {
         "load" => "offered load, flits per node and cycle",
         "topology" => "nodes",
         other => other,
-    };
-    let title = plot.file[..1].to_uppercase() + &plot.file[1..];
-    Chart { title, x: x.into(), y: plot.axis.clone(), ..Chart::default() }
+    }
 }
 
 #[cfg(test)]

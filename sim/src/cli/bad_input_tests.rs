@@ -193,6 +193,38 @@ const FILES: &[(&str, &str, &str, &str, &str)] = &[
         "",
     ),
     ("sweep-empty", "sim sweep FILE", "seed = 1\n[sweep]\nload = []\n", "FILE:2: number of points is 0", ""),
+    (
+        "plot-file",
+        "sim plot FILE --out /tmp/none.svg",
+        "[sweep]\nload = [0.1]\n",
+        "FILE:1: this is no result",
+        "sweep.json",
+    ),
+    ("plot-empty", "sim plot FILE --out /tmp/none.svg", "[]", "sweep is FILE: it has no points", "angara sim sweep"),
+    ("plot-none", "sim plot /nonexistent/a --out /tmp/none.svg", "", "/nonexistent/a: No such file", ""),
+    (
+        "plot-field",
+        "sim plot FILE --y speed --out /tmp/none.svg",
+        SWEPT,
+        "--y is speed: FILE has no such number",
+        "latency",
+    ),
+    ("plot-x", "sim plot FILE --x vcs --out /tmp/none.svg", SWEPT, "--x is vcs: FILE sweeps load", ""),
+    ("plot-out", "sim plot FILE --out none.png", SWEPT, "--out is none.png", "FILE.pdf"),
+    (
+        "plot-dir",
+        "sim plot FILE --out /nonexistent/a.svg",
+        SWEPT,
+        "--out is /nonexistent/a.svg",
+        "directory that exists",
+    ),
+    (
+        "plot-log",
+        "sim plot FILE --y-axis log --out /tmp/none.svg",
+        SWEPT,
+        "logarithmic axis is that of `Latency`",
+        "linear",
+    ),
     ("sweep-many", "sim sweep FILE --threads 0", "[sweep]\nload = [0.1]\n", "threads is 0", "at least 1"),
     ("tree-cycle", "plan tree --check FILE", TREE, "FILE:3: criteri", "node 0,0"),
     ("routes-cycle", "plan routes --check FILE", ROUTES, "FILE", "cycle"),
@@ -207,6 +239,9 @@ const FILES: &[(&str, &str, &str, &str, &str)] = &[
     ),
     ("fault", "plan routes --torus 4x4 --fault link", "", "fault `link`", "+X down"),
 ];
+
+/// A sweep of one point, at which nothing takes any time.
+const SWEPT: &str = "[{\"swept\": {\"load\": \"0.1\"}, \"packet_latency_cycles\": 0}]";
 
 /// The root's child names another parent.
 const TREE: &str = "torus = \"3x3\"\n[[row]]\nnode = \"0,0\"\nroot = true\ndown = [\"+Y\"]\n[[row]]\nnode = \"0,1\"\n\

@@ -4,6 +4,7 @@
 mod interrupt;
 mod output;
 mod plan;
+mod plot;
 mod progress;
 mod reproduce;
 mod run;

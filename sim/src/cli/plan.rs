@@ -1,6 +1,6 @@
 //! `angara plan`: the papers' cost models, route tables and collective trees.
 
-use super::output::{print, write_chart};
+use super::output::{Axes, print, write_chart};
 use crate::Error;
 use crate::plan::barrier::{Costs, Mode};
 use crate::plan::barrier_report;
@@ -39,9 +39,11 @@ struct Output {
     /// Print JSON instead of tables
     #[arg(long)]
     json: bool,
-    /// Draw a chart into FILE
+    /// Draw a chart into FILE; as PDF or a script of gnuplot if its name ends in .pdf or .gp
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
+    #[command(flatten)]
+    axes: Axes,
 }
 
 impl Output {
@@ -49,7 +51,7 @@ impl Output {
         print(self.json, report, text)
     }
     fn draw(&self, chart: impl FnOnce() -> Chart) -> Result<(), Error> {
-        self.svg.as_deref().map_or(Ok(()), |path| write_chart(path, &chart()))
+        self.svg.as_deref().map_or(Ok(()), |path| write_chart(path, &self.axes.of(chart())))
     }
 }
 
@@ -127,7 +129,7 @@ struct MatmulArgs {
     /// Seed of the random placement
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Draw the k-section bandwidth into FILE
+    /// Draw the k-section bandwidth into FILE, as --svg does
     #[arg(long, value_name = "FILE")]
     k_section_svg: Option<PathBuf>,
     #[command(flatten)]
@@ -258,7 +260,7 @@ fn matmul(args: MatmulArgs) -> Result<(), Error> {
     };
     let report = matmul_report::report(&request)?;
     if let Some(path) = &args.k_section_svg {
-        write_chart(path, &report.k_section_chart())?;
+        write_chart(path, &args.output.axes.of(report.k_section_chart()))?;
     }
     args.output.draw(|| report.performance_chart())?;
     args.output.print(&report, || report.text())

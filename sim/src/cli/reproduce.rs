@@ -1,6 +1,6 @@
 //! `angara sim reproduce`: what others say, checked.
 
-use super::output::{print, write};
+use super::output::{Format, print, write, write_charts};
 use super::progress::bar;
 use crate::Error;
 use crate::reproduce::{self, QUICK_S, Reproduction, report};
@@ -14,9 +14,12 @@ pub(super) struct ReproduceArgs {
     /// Only rows that take a fraction of a second each
     #[arg(long)]
     quick: bool,
-    /// Write reproduction.md and plots/*.svg into DIR
+    /// Write reproduction.md and its plots into DIR
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// With --out: formats of the plots; the document shows those in SVG
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "FORMATS", requires = "out", default_value = "svg")]
+    charts: Vec<Format>,
     /// Threads; results do not depend on them [default: 1]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
@@ -41,14 +44,15 @@ pub(super) fn reproduce(args: ReproduceArgs) -> Result<(), Error> {
     bar.finish_and_clear();
     let result = result?;
     if let Some(dir) = &args.out {
-        save(dir, &result)?;
+        save(dir, &result, &args.charts)?;
     }
     print(args.json, &result.rows, || report::text(&result.rows))
 }
 
-fn save(dir: &Path, result: &Reproduction) -> Result<(), Error> {
+fn save(dir: &Path, result: &Reproduction, formats: &[Format]) -> Result<(), Error> {
     let plots = dir.join("plots");
     std::fs::create_dir_all(&plots).map_err(|source| Error::File { path: plots.clone(), source })?;
-    write(&dir.join("reproduction.md"), &report::markdown(result))?;
-    result.plots.iter().try_for_each(|(file, svg)| write(&plots.join(file), svg))
+    write(&dir.join("reproduction.md"), report::markdown(result))?;
+    let name = |file: &'static str| file.trim_end_matches(".svg");
+    result.plots.iter().try_for_each(|(file, chart)| write_charts(&plots, name(file), chart, formats))
 }

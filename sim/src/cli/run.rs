@@ -1,6 +1,6 @@
 //! `angara sim run`: one simulation and everything it can show.
 
-use super::output::{print, write, write_chart};
+use super::output::{Axes, Format, check_file, print, write, write_chart, write_charts};
 use super::{interrupt, progress};
 use crate::Error;
 use crate::observe::{Capture, Captured, heat, timeline};
@@ -35,10 +35,22 @@ struct Files {
     /// Everything into a directory: result.json, charts, and links.svg and links.csv
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Distribution of latencies, SVG or (FILE.csv) numbers
+    /// With --out: formats of the charts
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        value_name = "FORMATS",
+        requires = "out",
+        default_value = "svg,gnuplot"
+    )]
+    charts: Vec<Format>,
+    #[command(flatten)]
+    axes: Axes,
+    /// Distribution of latencies: SVG, PDF (FILE.pdf), a script of gnuplot (FILE.gp) or numbers (FILE.csv)
     #[arg(long, value_name = "FILE")]
     histogram: Option<PathBuf>,
-    /// Load of every link, SVG or (FILE.csv) numbers
+    /// Load of every link: SVG, PDF (FILE.pdf) or numbers (FILE.csv)
     #[arg(long, value_name = "FILE")]
     heat_map: Option<PathBuf>,
     /// Ways of the packets followed with --trace, for chrome://tracing or Perfetto
@@ -119,9 +131,9 @@ fn check_files(files: &Files, experiment: &Experiment) -> Result<(), Error> {
         if !can {
             return Err(Error::invalid(option, path.display(), why));
         }
-        let directory = path.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        if !directory.is_dir() || path.is_dir() {
-            return Err(Error::invalid(option, path.display(), "give a file in a directory that exists"));
+        check_file(option, path)?;
+        if option == "--heat-map" && Format::of(path) == Format::Gnuplot {
+            return Err(Error::invalid(option, path.display(), "give FILE.svg, FILE.pdf or FILE.csv"));
         }
     }
     Ok(())
@@ -169,32 +181,42 @@ fn save(files: &Files, experiment: &Experiment, report: &Report) -> Result<(), E
     let is_csv = |path: &Path| path.extension().is_some_and(|e| e == "csv");
     if let Some(path) = &files.histogram {
         let chart = &report.charts.iter().find(|(name, _)| name == "histogram").expect("checked before the run").1;
-        if is_csv(path) { write(path, &chart.csv())? } else { write_chart(path, chart)? }
+        let chart = files.axes.of(chart.clone());
+        if is_csv(path) { write(path, chart.csv())? } else { write_chart(path, &chart)? }
     }
     if let Some(path) = &files.heat_map {
         let links = report.observed.links.as_ref().expect("checked before the run");
-        write(path, &if is_csv(path) { links.csv() } else { heat::svg(links) })?;
+        match Format::of(path) {
+            _ if is_csv(path) => write(path, links.csv())?,
+            Format::Pdf => write(path, heat::pdf(links))?,
+            _ => write(path, heat::svg(links))?,
+        }
     }
     if let Some(path) = &files.chrome_trace {
         let trace = timeline::chrome(&experiment.network.shape, &report.observed.ways);
-        write(path, &serde_json::to_string(&trace).expect("a trace holds only numbers and names"))?;
+        write(path, serde_json::to_string(&trace).expect("a trace holds only numbers and names"))?;
     }
     let Some(dir) = &files.out else { return Ok(()) };
     let json = serde_json::to_string_pretty(&report.json).expect("reports hold only numbers and names");
     write(&dir.join("result.json"), &json)?;
     for (name, chart) in &report.charts {
         // A run in which nothing arrived has nothing to draw.
-        if chart.curves.iter().any(|(_, points)| !points.is_empty()) {
-            write_chart(&dir.join(format!("{name}.svg")), chart)?;
-            write(&dir.join(format!("{name}.csv")), &chart.csv())?;
+        if chart.has_points() {
+            write_charts(dir, name, &files.axes.of(chart.clone()), &files.charts)?;
+            write(&dir.join(format!("{name}.csv")), chart.csv())?;
         }
     }
     for (name, text) in &report.files {
         write(&dir.join(name), text)?;
     }
     if let Some(links) = &report.observed.links {
-        write(&dir.join("links.svg"), &heat::svg(links))?;
-        write(&dir.join("links.csv"), &links.csv())?;
+        if files.charts.contains(&Format::Svg) {
+            write(&dir.join("links.svg"), heat::svg(links))?;
+        }
+        if files.charts.contains(&Format::Pdf) {
+            write(&dir.join("links.pdf"), heat::pdf(links))?;
+        }
+        write(&dir.join("links.csv"), links.csv())?;
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! `angara sim`: simulations of networks.
 
 use super::output::say;
+use super::plot::{PlotArgs, plot};
 use super::reproduce::{ReproduceArgs, reproduce};
 use super::run::{RunArgs, SavePackets, run};
 use super::sweep::{SweepArgs, sweep};
@@ -22,9 +23,11 @@ enum Sim {
     /// Simulate one network under one load
     #[command(allow_negative_numbers = true)]
     Run(RunArgs),
-    /// Simulate every combination of the values a file lists; writes CSV, JSON and SVG charts
+    /// Simulate every combination of the values a file lists; writes CSV, JSON and charts
     #[command(allow_negative_numbers = true)]
     Sweep(SweepArgs),
+    /// Draw the results of several sweeps in one figure
+    Plot(PlotArgs),
     /// Check what others measured or claimed: another simulator's numbers, five papers
     Reproduce(ReproduceArgs),
     /// List the prepared networks, or print one as a file to start from
@@ -47,6 +50,7 @@ pub fn sim(args: SimArgs, save_packets: SavePackets) -> Result<(), Error> {
     match args.what {
         Sim::Run(args) => run(args, save_packets),
         Sim::Sweep(args) => sweep(args),
+        Sim::Plot(args) => plot(args),
         Sim::Reproduce(args) => reproduce(args),
         Sim::Presets(args) => presets(args),
         Sim::Workloads => workloads(),
@@ -95,6 +99,41 @@ mod tests {
         Top::command().debug_assert();
     }
 
+    fn path_of(dir: &std::path::Path, name: &str) -> String {
+        dir.join(name).to_str().unwrap().into()
+    }
+
+    #[test]
+    fn a_runs_pictures_are_in_the_formats_of_their_names() {
+        let dir = std::env::temp_dir().join(format!("angara-sim-formats-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let begins = |name: &str| std::fs::read(dir.join(name)).unwrap()[..4].to_vec();
+        let run = |words: &[&str]| {
+            sim_line(&[&["run", "--topology", "torus:4x4", "--warmup", "10", "--cycles", "2000"], words].concat())
+        };
+        for (histogram, heat) in [("h.svg", "l.svg"), ("h.pdf", "l.pdf"), ("h.csv", "l.csv"), ("h.gp", "l.svg")] {
+            run(&["--histogram", &path_of(&dir, histogram), "--heat-map", &path_of(&dir, heat)]).unwrap();
+        }
+        assert_eq!([begins("h.svg"), begins("l.svg"), begins("h.pdf"), begins("l.pdf")].concat(), b"<svg<svg%PDF%PDF");
+        assert!(std::fs::read_to_string(dir.join("h.gp")).unwrap().contains("set logscale y"));
+        run(&["--histogram", &path_of(&dir, "h.gp"), "--y-axis", "zero"]).unwrap();
+        assert!(!std::fs::read_to_string(dir.join("h.gp")).unwrap().contains("set logscale y"));
+        let e = run(&["--heat-map", &path_of(&dir, "l.gp")]).unwrap_err().to_string();
+        assert!(e.ends_with("give FILE.svg, FILE.pdf or FILE.csv"), "{e}");
+
+        run(&["--out", &path_of(&dir, "all"), "--charts", "pdf,gnuplot"]).unwrap();
+        let mut names: Vec<String> = std::fs::read_dir(dir.join("all"))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        let histogram = ["histogram.csv", "histogram.dat", "histogram.gp", "histogram.pdf"];
+        assert_eq!(names, [&histogram[..], &["links.csv", "links.pdf", "result.json"]].concat());
+        let e = run(&["--charts", "png"]).unwrap_err().to_string();
+        assert!(e.contains("'png'") && e.contains("gnuplot"), "{e}");
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+
     #[test]
     fn a_sweep_leaves_its_files() {
         let dir = std::env::temp_dir().join(format!("angara-sim-cli-{}", std::process::id()));
@@ -103,9 +142,41 @@ mod tests {
         std::fs::write(&file, "topology = \"torus:4x4\"\nwarmup = 100\ncycles = 200\n[sweep]\nload = [0.1, 0.2]\n")
             .unwrap();
         sim_line(&["sweep", file.to_str().unwrap(), "--router", "generic", "--threads", "2"]).unwrap();
-        for name in ["sweep.csv", "sweep.json", "latency.svg", "throughput.svg"] {
-            assert!(dir.join("small").join(name).metadata().unwrap().len() > 0, "{name}");
+        let written = |names: &[&str]| {
+            for name in names {
+                assert!(dir.join(name).metadata().is_ok_and(|m| m.len() > 0), "{name}");
+            }
+        };
+        written(&["small/sweep.csv", "small/sweep.json", "small/latency.svg", "small/throughput.svg"]);
+        written(&["small/latency.gp", "small/latency.dat", "small/throughput.gp", "small/throughput.dat"]);
+        assert!(!dir.join("small/latency.pdf").exists());
+
+        // Its results are drawn again, with those of another one.
+        let (path, again) = (|name: &str| dir.join(name).to_str().unwrap().to_string(), path_of(&dir, "again"));
+        let words = [
+            "sweep",
+            &path("small.toml"),
+            "--router",
+            "generic",
+            "--out",
+            &again,
+            "--charts",
+            "pdf",
+            "--y-axis",
+            "log",
+        ];
+        sim_line(&words).unwrap();
+        written(&["again/latency.pdf", "again/throughput.pdf"]);
+        assert!(!dir.join("again/latency.svg").exists() && !dir.join("again/latency.gp").exists());
+        for figure in ["both.svg", "both.pdf", "both.gp"] {
+            sim_line(&["plot", &path("small"), &again, "--out", &path(figure), "--x-axis", "zero"]).unwrap();
+            written(&[figure, "both.gp", "both.dat"]);
         }
+        let script = std::fs::read_to_string(dir.join("both.gp")).unwrap();
+        assert!(script.contains("title 'small'") && script.contains("title 'again'"), "{script}");
+        let refused = |out: &str| sim_line(&["plot", &path("small"), "--out", out]).unwrap_err().to_string();
+        assert!(refused("both.png").ends_with("give FILE.svg, FILE.pdf or FILE.gp"));
+        assert!(refused("/nonexistent/both.svg").ends_with("give a file in a directory that exists"));
         std::fs::remove_dir_all(dir).unwrap();
     }
 

@@ -1,6 +1,6 @@
 //! `angara sim sweep`: many simulations and their curves.
 
-use super::output::{print, write, write_chart};
+use super::output::{Axes, Format, print, write, write_charts};
 use super::{interrupt, progress};
 use crate::Error;
 use crate::partial::Partial;
@@ -19,6 +19,11 @@ pub(super) struct SweepArgs {
     out: Option<PathBuf>,
     #[command(flatten)]
     keys: Keys,
+    /// Formats of the charts
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "FORMATS", default_value = "svg,gnuplot")]
+    charts: Vec<Format>,
+    #[command(flatten)]
+    axes: Axes,
     /// Print the results as JSON instead of a table
     #[arg(long)]
     json: bool,
@@ -59,12 +64,12 @@ pub(super) fn sweep(args: SweepArgs) -> Result<(), Error> {
         return Err(Error::Interrupted("finished points were saved, a line of JSON each"));
     };
     let json = sweep::json(&rows);
-    write(&out.join("sweep.csv"), &sweep::csv(&sweep, &rows))?;
-    write(&out.join("sweep.json"), &serde_json::to_string_pretty(&json).expect("rows hold only numbers and names"))?;
+    write(&out.join("sweep.csv"), sweep::csv(&sweep, &rows))?;
+    write(&out.join("sweep.json"), serde_json::to_string_pretty(&json).expect("rows hold only numbers and names"))?;
     for (name, chart) in sweep::charts(&sweep, &rows) {
         // With every point saturated there is no latency to draw.
-        if chart.curves.iter().any(|(_, points)| !points.is_empty()) {
-            write_chart(&out.join(format!("{name}.svg")), &chart)?;
+        if chart.has_points() {
+            write_charts(&out, &name, &args.axes.of(chart), &args.charts)?;
         }
     }
     partial.remove()?;

@@ -1,16 +1,19 @@
-//! The load of every link as a picture.
+//! The load of every link as a picture, SVG or PDF.
 //!
 //! Panels of cells, as the topology arranges them ([`Cell`]); most have a panel per direction. A cell's colour is
 //! the load of its link. Links between routers share one scale; those to endpoints, which a hot spot loads far
 //! more, have their own. Links that a fault took out of service are no colour of the scale. Numbers beside a panel are
 //! coordinates on a torus or mesh, elsewhere the places of routers and ports.
 
+mod paper;
+
 use super::links::{Links, Output};
+use crate::plot::{Page, Rgb};
 use crate::table::number;
 use angara_model::AnyTopology;
 use angara_model::topology::Cell;
+use paper::{Anchor, Paper, PdfPaper, Style, SvgPaper};
 use std::collections::BTreeMap;
-use std::fmt::Write;
 
 /// Cells of all panels with a text each; larger pictures have none, to stay readable for a browser.
 const LABELLED_MAX: usize = 20_000;
@@ -23,9 +26,6 @@ const BESIDE: usize = 22;
 const ABOVE: usize = 34;
 /// Least distance of numbers along an edge.
 const APART: usize = 16;
-/// Colour of a link that was cut, and of the cross on it.
-const CUT: [&str; 2] = ["#ffffff", "#d62728"];
-
 /// Cells in rows and columns.
 struct Panel {
     title: String,
@@ -37,119 +37,122 @@ struct Panel {
 
 /// The picture as an SVG document.
 pub fn svg(links: &Links) -> String {
-    let panels = panels(links);
+    let layout = Layout::of(links);
+    let mut paper = SvgPaper::new(layout.size);
+    draw_all(&mut paper, links, &layout);
+    paper.finish()
+}
+
+/// The picture as a PDF document of one page. It has no names of links: those of an SVG document are shown where the mouse
+/// points.
+pub fn pdf(links: &Links) -> Vec<u8> {
+    let layout = Layout::of(links);
+    let mut paper = PdfPaper(Page::new((layout.size.0 as u32, layout.size.1 as u32)));
+    draw_all(&mut paper, links, &layout);
+    paper.0.finish(&format!("{}: load of every link", links.shape))
+}
+
+/// Panels and their places.
+struct Layout {
+    panels: Vec<(Panel, (usize, usize))>,
+    /// Side of a cell.
+    side: usize,
+    /// Width and height of the picture.
+    size: (usize, usize),
+}
+
+impl Layout {
+    fn of(links: &Links) -> Layout {
+        let panels = panels(links);
+        let widest = panels.iter().map(|p| p.columns).max().unwrap_or(1);
+        let side = (WIDTH / 2 / widest.max(1)).clamp(2, 24);
+        let (mut x, mut y, mut below, mut right) = (10, 60, 60, 420);
+        let place = |panel: Panel| {
+            let (w, h) = ((panel.columns * side).max(90) + BESIDE, panel.rows * side + ABOVE + 8);
+            if x > 10 && x + w > WIDTH {
+                (x, y) = (10, below);
+            }
+            let at = (x, y);
+            right = right.max(x + w);
+            x += w + 20;
+            below = below.max(y + h + 12);
+            (panel, at)
+        };
+        let panels = panels.into_iter().map(place).collect();
+        Layout { panels, side, size: (right + 20, below + 10) }
+    }
+}
+
+fn draw_all(paper: &mut impl Paper, links: &Links, layout: &Layout) {
     let top = |endpoints: bool| {
         links.outputs.iter().filter(|o| o.to_endpoint == endpoints).map(|o| links.rate(o)).fold(0.0, f64::max)
     };
     let tops = [top(false), top(true)];
-    let widest = panels.iter().map(|p| p.columns).max().unwrap_or(1);
-    let side = (WIDTH / 2 / widest.max(1)).clamp(2, 24);
-    let labelled = links.outputs.len() <= LABELLED_MAX;
-    let mut body = String::new();
-    let (mut x, mut y, mut below, mut right) = (10, 60, 60, 420);
-    for panel in &panels {
-        let (w, h) = ((panel.columns * side).max(90) + BESIDE, panel.rows * side + ABOVE + 8);
-        if x > 10 && x + w > WIDTH {
-            (x, y) = (10, below);
-        }
-        draw(&mut body, panel, links, (x, y, side), tops, labelled);
-        right = right.max(x + w);
-        x += w + 20;
-        below = below.max(y + h + 12);
-    }
-    let mut out = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{}\" height=\"{}\" font-family=\"sans-serif\" font-size=\"13\">\n\
-         <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n<text x=\"10\" y=\"20\" font-size=\"16\">{}: flits per \
-         cycle of every link, {} cycles</text>\n",
-        right + 20,
-        below + 10,
-        links.shape,
-        links.cycles
-    );
+    let title = format!("{}: flits per cycle of every link, {} cycles", links.shape, links.cycles);
+    paper.text(&title, (10, 20), Style { size: 16, ..Style::default() });
     for level in 0..LEVELS {
-        let _ = writeln!(
-            out,
-            "<rect x=\"{}\" y=\"30\" width=\"4\" height=\"12\" fill=\"{}\"/>",
-            40 + 4 * level,
-            colour(level)
-        );
+        paper.cells(colour(level), &[[40 + 4 * level, 30, 4, 12]]);
     }
     let end = 46 + 4 * LEVELS;
-    let _ = writeln!(out, "<text x=\"24\" y=\"41\">0</text>\n<text x=\"{end}\" y=\"41\">{}</text>", number(tops[0], 3));
+    paper.text("0", (24, 41), Style::default());
+    paper.text(&number(tops[0], 3), (end, 41), Style::default());
     if links.outputs.iter().any(|o| o.cut) {
-        cross(&mut out, (end + 60, 30, 12));
-        let _ = writeln!(out, "<text x=\"{}\" y=\"41\">out of service</text>", end + 78);
+        paper.cross([end + 60, 30, 12, 12]);
+        paper.text("out of service", (end + 78, 41), Style::default());
     }
     if let AnyTopology::Grid(grid) = &links.shape {
         let which = ["X across", "X across, Y down", "X (Z) across, Y down", "X (Z) across, Y (the others) down"];
-        let _ =
-            writeln!(out, "<text x=\"10\" y=\"56\" font-size=\"10\">{}</text>", which[grid.ndims().clamp(1, 4) - 1]);
+        paper.text(which[grid.ndims().clamp(1, 4) - 1], (10, 56), Style { size: 10, ..Style::default() });
     }
-    out + &body + "</svg>\n"
+    let named = links.outputs.len() <= LABELLED_MAX;
+    for (panel, (x, y)) in &layout.panels {
+        draw(paper, panel, links, (*x, *y, layout.side), tops, named);
+    }
 }
 
 fn draw(
-    out: &mut String,
+    paper: &mut impl Paper,
     panel: &Panel,
     links: &Links,
     (x, y, side): (usize, usize, usize),
     tops: [f64; 2],
-    labelled: bool,
+    named: bool,
 ) {
     let endpoints = panel.cells.iter().any(|c| c.2.to_endpoint);
     let top = tops[usize::from(endpoints)];
     let scale = if endpoints { format!(", 0 to {}", number(top, 3)) } else { String::new() };
-    let _ = writeln!(out, "<text x=\"{x}\" y=\"{}\">{}{scale}</text>", y + 14, panel.title);
-    numbers(out, panel, links, (x, y, side));
+    paper.text(&format!("{}{scale}", panel.title), (x, y + 14), Style::default());
+    numbers(paper, panel, links, (x, y, side));
     let (x, y) = (x + BESIDE, y + ABOVE);
     let level = |o: &Output| {
         let share = if top > 0.0 { links.rate(o) / top } else { 0.0 };
         ((share * (LEVELS - 1) as f64).round() as usize).min(LEVELS - 1)
     };
-    let mut paths: BTreeMap<usize, String> = BTreeMap::new();
+    let mut unnamed: BTreeMap<usize, Vec<[usize; 4]>> = BTreeMap::new();
     for (column, row, output) in &panel.cells {
-        let (cx, cy, size) = (x + column * side, y + row * side, side - usize::from(side > 3));
+        let size = side - usize::from(side > 3);
+        let cell = [x + column * side, y + row * side, size, size];
+        let name = |state| {
+            let name = links.name(output);
+            format!("{name}: {} flits/cycle{state}", number(links.rate(output), 4))
+        };
         if output.cut {
-            cross(out, (cx, cy, size));
-            if labelled {
-                let name = links.name(output);
-                let _ = writeln!(
-                    out,
-                    "<rect x=\"{cx}\" y=\"{cy}\" width=\"{size}\" height=\"{size}\" fill-opacity=\"0\"><title>{name}: \
-                     {} flits/cycle, out of service</title></rect>",
-                    number(links.rate(output), 4)
-                );
+            paper.cross(cell);
+            if named {
+                paper.name(cell, &name(", out of service"));
             }
-        } else if labelled {
-            let _ = writeln!(
-                out,
-                "<rect x=\"{cx}\" y=\"{cy}\" width=\"{size}\" height=\"{size}\" fill=\"{}\"><title>{}: {} flits/cycle</title></rect>",
-                colour(level(output)),
-                links.name(output),
-                number(links.rate(output), 4)
-            );
+        } else if named {
+            paper.named(colour(level(output)), cell, &name(""));
         } else {
-            let _ = write!(paths.entry(level(output)).or_default(), "M{cx} {cy}h{size}v{size}h-{size}z");
+            unnamed.entry(level(output)).or_default().push(cell);
         }
     }
-    for (level, path) in paths {
-        let _ = writeln!(out, "<path fill=\"{}\" d=\"{path}\"/>", colour(level));
-    }
-}
-
-/// A link that was cut.
-fn cross(out: &mut String, (x, y, size): (usize, usize, usize)) {
-    let [paper, ink] = CUT;
-    let _ = writeln!(
-        out,
-        "<rect x=\"{x}\" y=\"{y}\" width=\"{size}\" height=\"{size}\" fill=\"{paper}\" stroke=\"{ink}\"/>\n\
-         <path d=\"M{x} {y}l{size} {size}m-{size} 0l{size} -{size}\" stroke=\"{ink}\"/>"
-    );
+    unnamed.iter().for_each(|(level, cells)| paper.cells(colour(*level), cells));
 }
 
 /// Numbers of columns above a panel and of rows beside it: the first two coordinates of a torus or mesh, and the others
 /// where a block of cells begins.
-fn numbers(out: &mut String, panel: &Panel, links: &Links, (x, y, side): (usize, usize, usize)) {
+fn numbers(paper: &mut impl Paper, panel: &Panel, links: &Links, (x, y, side): (usize, usize, usize)) {
     let grid = matches!(links.shape, AnyTopology::Grid(_));
     let name = |at: &[u32], which: &[usize]| {
         let digits: Vec<String> = which.iter().filter_map(|d| at.get(*d)).map(u32::to_string).collect();
@@ -175,25 +178,25 @@ fn numbers(out: &mut String, panel: &Panel, links: &Links, (x, y, side): (usize,
         rows.entry(*row).or_insert(names.1);
     }
     let step = APART.div_ceil(side);
-    let style = "font-size=\"9\" fill=\"#555\"";
+    let style = |anchor| Style { size: 9, anchor, colour: (0x55, 0x55, 0x55) };
     for (column, name) in columns.iter().filter(|(column, name)| *column % step == 0 || name.contains('(')) {
         let x = x + BESIDE + column * side + side / 2;
-        let _ = writeln!(out, "<text x=\"{x}\" y=\"{}\" text-anchor=\"middle\" {style}>{name}</text>", y + ABOVE - 4);
+        paper.text(name, (x, y + ABOVE - 4), style(Anchor::Middle));
     }
     for (row, name) in rows.iter().filter(|(row, name)| *row % step == 0 || name.contains('(')) {
         let y = y + ABOVE + row * side + side / 2 + 3;
-        let _ = writeln!(out, "<text x=\"{}\" y=\"{y}\" text-anchor=\"end\" {style}>{name}</text>", x + BESIDE - 3);
+        paper.text(name, (x + BESIDE - 3, y), style(Anchor::End));
     }
 }
 
 /// From dark blue over green to yellow, of even lightness steps.
-fn colour(level: usize) -> String {
+fn colour(level: usize) -> Rgb {
     const STOPS: [[f64; 3]; 5] =
         [[68.0, 1.0, 84.0], [59.0, 82.0, 139.0], [33.0, 145.0, 140.0], [94.0, 201.0, 98.0], [253.0, 231.0, 37.0]];
     let at = level as f64 / (LEVELS - 1) as f64 * (STOPS.len() - 1) as f64;
     let (low, part) = ((at as usize).min(STOPS.len() - 2), at - (at as usize).min(STOPS.len() - 2) as f64);
     let channel = |c: usize| (STOPS[low][c] + (STOPS[low + 1][c] - STOPS[low][c]) * part).round() as u8;
-    format!("#{:02x}{:02x}{:02x}", channel(0), channel(1), channel(2))
+    (channel(0), channel(1), channel(2))
 }
 
 fn panels(links: &Links) -> Vec<Panel> {
@@ -277,6 +280,17 @@ mod tests {
 
     #[test]
     fn the_scale_goes_from_dark_to_bright() {
-        assert_eq!((colour(0).as_str(), colour(LEVELS - 1).as_str()), ("#440154", "#fde725"));
+        assert_eq!((colour(0), colour(LEVELS - 1)), ((0x44, 1, 0x54), (0xfd, 0xe7, 0x25)));
+    }
+
+    #[test]
+    fn a_pdf_has_the_same_cells_and_texts() {
+        for shape in ["torus:4x3x2x2", "fat-tree:2,3"] {
+            let (links, svg) = picture(shape);
+            let pdf: String = pdf(&links).iter().map(|b| char::from(*b)).collect();
+            assert_eq!(pdf.lines().filter(|l| l.ends_with(" re")).count(), links.outputs.len() + LEVELS);
+            assert_eq!(pdf.matches(") Tj").count(), svg.matches("<text").count());
+            assert!(pdf.contains(&format!("({shape}: flits per cycle of every link, 1 cycles) Tj")), "{pdf}");
+        }
     }
 }

@@ -24,6 +24,7 @@ pub mod report;
 mod spmv;
 
 use crate::Error;
+use crate::plot::Chart;
 use crate::run::{Keys, driver};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -274,8 +275,8 @@ pub fn select(wanted: &[String]) -> Result<Vec<Claim>, Error> {
 pub struct Reproduction {
     /// One per claim.
     pub rows: Vec<Row>,
-    /// The plots the claims name, of the data that were computed: file and SVG text.
-    pub plots: Vec<(&'static str, String)>,
+    /// The plots the claims name, of the data that were computed: file and chart.
+    pub plots: Vec<(&'static str, Chart)>,
 }
 
 /// Does what `claims` need on `threads` threads; `done` is told the share of the expected time that
@@ -313,8 +314,7 @@ pub fn run(claims: &[Claim], threads: usize, done: impl Fn(f64, &str) + Sync) ->
     }
     let rows: Vec<Row> = claims.iter().map(|c| c.judged(&results)).collect();
     let shown = PLOTS.iter().filter(|p| claims.iter().any(|c| c.plot == Some(p.file)));
-    let charts = shown.map(|p| (p.file, p.chart(&results))).filter(|(_, chart)| !chart.curves.is_empty());
-    let plots = charts.map(|(file, chart)| Ok((file, chart.svg()?))).collect::<Result<_, Error>>()?;
+    let plots = shown.map(|p| (p.file, p.chart(&results))).filter(|(_, chart)| chart.has_points()).collect();
     Ok(Reproduction { rows, plots })
 }
 
