@@ -76,8 +76,8 @@ pub struct Shows {
 }
 
 /// Settings that describe traffic rather than the machine.
-pub const TRAFFIC_KEYS: [&str; 9] =
-    ["length", "load", "pattern", "process", "probe", "warmup", "cycles", "precision", "cycles-max"];
+pub const TRAFFIC_KEYS: [&str; 10] =
+    ["length", "load", "pattern", "rates", "process", "probe", "warmup", "cycles", "precision", "cycles-max"];
 
 /// A kind of workload.
 pub struct WorkloadKind {
