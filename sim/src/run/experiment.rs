@@ -175,7 +175,10 @@ impl Keys {
         self.refuse_unused(&workload)?;
         let lengths = self.lengths(router, &workload);
         let (profile, buffer, vcs) = match (router, machine) {
-            (Router::Angara, machine) => self.angara(&lengths, machine)?,
+            (Router::Angara, machine) => {
+                blame(workload.workload.check_length(ANGARA_FLITS_MAX), "workload")?;
+                self.angara(&lengths, machine)?
+            }
             (Router::Generic, None) => self.generic(&lengths)?,
             (Router::Generic, Some(machine)) => {
                 let why = "a machine file describes the chip: use router angara, or leave it out";

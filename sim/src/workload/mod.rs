@@ -11,6 +11,7 @@ pub mod barrier;
 pub mod closed;
 pub mod collective;
 pub mod heat;
+mod list;
 mod open_loop;
 mod pair_probe;
 mod report;
@@ -41,6 +42,15 @@ pub trait Workload: fmt::Debug + Send + Sync {
     /// must hold it.
     fn packet_flits_max(&self) -> Option<u16> {
         None
+    }
+
+    /// Refuses a router whose packets have at most `flits_max` flits; called before [`Workload::check`].
+    /// Without an answer of its own the length is refused as a setting.
+    ///
+    /// # Errors
+    /// Says which packet is too long.
+    fn check_length(&self, _flits_max: u16) -> Result<(), Error> {
+        Ok(())
     }
 
     /// Returns what can be drawn of it.
@@ -105,6 +115,7 @@ pub const KINDS: &[WorkloadKind] = &[
     heat::KIND,
     barrier::KIND,
     script::KIND,
+    list::KIND,
 ];
 
 /// A workload as the user chose it.
