@@ -11,6 +11,7 @@ pub mod barrier;
 pub mod closed;
 pub mod collective;
 pub mod heat;
+mod jobs;
 mod list;
 mod open_loop;
 mod pair_probe;
@@ -116,6 +117,7 @@ pub const KINDS: &[WorkloadKind] = &[
     barrier::KIND,
     script::KIND,
     list::KIND,
+    jobs::KIND,
 ];
 
 /// A workload as the user chose it.

@@ -2,7 +2,21 @@
 
 use super::*;
 use crate::rng::{Purpose, Stream};
+use crate::run::Keys;
+use crate::sweep::Sweep;
+use crate::toml_file::TomlFile;
 use crate::traffic::{Process, Rate};
+use crate::workload::simulate;
+use std::path::PathBuf;
+
+/// A file of this test with these contents.
+fn written(name: &str, text: &str) -> PathBuf {
+    let path = std::env::temp_dir().join(format!("angara-matrix-{}-{name}", std::process::id()));
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+const SMALL: &str = "topology = \"torus:4x4\"\nrouter = \"generic\"\nwarmup = 1000\ncycles = 20000\n";
 
 fn prepared(text: &str, count: u32) -> Result<(Vec<Alias>, Vec<f64>), String> {
     let (rows, weights) = Matrix(TextFile::of("m", text)).prepare(count).map_err(|e| e.to_string())?;
@@ -102,4 +116,56 @@ fn mistakes_are_refused_with_their_line() {
         let e = e.unwrap_err().to_string();
         assert!(e.starts_with(said), "{text}: {e}");
     }
+}
+
+#[test]
+fn a_network_carries_the_matrix_as_it_carries_the_pattern() {
+    let ones = written("ones", &("1 ".repeat(16) + "\n").repeat(16));
+    let matrix = simulate(&format!("{SMALL}load = 0.2\npattern = \"matrix:{}\"", ones.display()));
+    let uniform = simulate(&format!("{SMALL}load = 0.2"));
+    for field in ["packet_latency_cycles", "accepted_flits_per_node_cycle", "mean_routers_visited"] {
+        let [a, b] = [&matrix, &uniform].map(|report| report.json[field].as_f64().unwrap());
+        assert!((a / b - 1.0).abs() < 0.02, "{field}: {a} {b}");
+    }
+    assert_eq!(matrix.json["settings"]["pattern"], format!("matrix:{}", ones.display()));
+    std::fs::remove_file(ones).unwrap();
+}
+
+#[test]
+fn the_mean_of_all_sources_is_the_load() {
+    // One source of sixteen sends, over one link: 2 routers, 10 cycles.
+    let (one, rates) = (written("one", "3 2 7\n"), written("rates", &("0 ".repeat(15) + "4")));
+    let report = simulate(&format!("{SMALL}load = 0.01\npattern = \"matrix:{}\"", one.display()));
+    assert_eq!(report.json["packet_latency_cycles"], 10.0);
+    let offered = report.json["offered_flits_per_node_cycle"].as_f64().unwrap();
+    assert!((offered - 0.01).abs() < 0.0005, "{offered}");
+    let tornado = format!("{SMALL}load = 0.05\npattern = \"neighbor\"\nrates = \"{}\"", rates.display());
+    let report = simulate(&tornado);
+    let offered = report.json["offered_flits_per_node_cycle"].as_f64().unwrap();
+    assert!((offered - 0.05).abs() < 0.001 && report.json["packet_latency_cycles"] == 14.0, "{:?}", report.json);
+    let both = format!("{SMALL}rates = \"{}\"\npattern = \"matrix:{}\"", rates.display(), one.display());
+    let e = toml::from_str::<Keys>(&both).unwrap().resolve().unwrap_err();
+    assert!(e.1 == "rates" && e.0.to_string().contains("the rows of pattern matrix are the rates"), "{}", e.0);
+    [one, rates].iter().for_each(|path| std::fs::remove_file(path).unwrap());
+}
+
+#[test]
+fn the_contents_of_files_count_for_a_sweep() {
+    let path = written("sweep", "");
+    let sweep = written("sweep.toml", &format!("topology = \"torus:2x2\"\npattern = \"matrix:{}\"\n", path.display()));
+    let digest = |text: &str| {
+        std::fs::write(&path, text).unwrap();
+        Sweep::read(&TomlFile::read(&sweep).unwrap(), &Keys::default()).unwrap().0.digest()
+    };
+    let first = digest("0 1 1\n");
+    assert_ne!(first, digest("0 2 1\n"));
+    assert_eq!(first, digest("0 1 1\n"));
+    std::fs::write(&sweep, format!("topology = \"torus:2x2\"\nworkload = \"list:{}\"\n", path.display())).unwrap();
+    assert_ne!(digest("0 1 1 1\n"), digest("0 1 1 2\n"));
+    std::fs::write(&sweep, format!("topology = \"torus:2x2\"\nrates = \"{}\"\n", path.display())).unwrap();
+    assert_ne!(digest("0 1 1 1\n"), digest("0 1 1 2\n"));
+    std::fs::write(&sweep, format!("topology = \"torus:2x2\"\nworkload = \"jobs:{}\"\n", path.display())).unwrap();
+    let job = "[[job]]\nname = \"a\"\nnodes = \"0..4\"\nlength = 1\nload = 0.1\n";
+    assert_ne!(digest(job), digest(&job.replace("0.1", "0.2")));
+    [path, sweep].iter().for_each(|path| std::fs::remove_file(path).unwrap());
 }
