@@ -22,8 +22,8 @@ fn refused(name: &str, line: &str, file: &str) -> String {
     let number = FILES_MADE.fetch_add(1, Ordering::Relaxed);
     let path: PathBuf = std::env::temp_dir().join(format!("angara-bad-{}-{number}-{name}.toml", std::process::id()));
     std::fs::write(&path, file).unwrap();
-    let words = line.split_whitespace().map(|w| if w == "FILE" { path.to_str().unwrap() } else { w });
-    let result = match Top::try_parse_from(["angara"].into_iter().chain(words)) {
+    let words = line.split_whitespace().map(|w| w.replace("FILE", path.to_str().unwrap()));
+    let result = match Top::try_parse_from(["angara".into()].into_iter().chain(words)) {
         Ok(Top::Sim(args)) => sim(*args, |_, _| Ok(())),
         Ok(Top::Plan(args)) => plan(args),
         Err(e) => Err(Error::Network(e.to_string().lines().next().unwrap_or_default().into())),

@@ -1,7 +1,6 @@
 //! Rates of all pairs of ranks, from a file.
 //!
-//! Three forms are read. As many lines as there are nodes, with as many numbers each, are a matrix: a
-//! line per source. Other lines are `SRC DST RATE`, which is also the table of Noxim. An object of JSON
+//! Three forms are read. Lines of as many numbers as there are nodes are a matrix: a line per source. Other lines are `SRC DST RATE`, which is also the table of Noxim. An object of JSON
 //! is a report of `angara run --report`: its rates are the flits that went from node to node.
 
 use super::alias::Alias;
@@ -69,14 +68,13 @@ impl Matrix {
         Ok((rows.iter().map(|(row, _)| Alias::new(row)).collect(), weights))
     }
 
-    /// True for a line per rank; lines of three to seven words are pairs unless they are just as many.
+    /// True for a line per rank; lines of three to seven words are pairs unless there are as many ranks.
     fn is_dense(&self, count: u32) -> bool {
         let Some((_, words)) = self.0.lines().next() else { return false };
-        let (columns, lines) = (words.count(), self.0.lines().count());
+        let columns = words.count();
         // A comment with `%` is Noxim's.
         let noxim = self.0.text().lines().any(|line| line.trim_start().starts_with('%'));
-        let square = columns == lines && lines == count as usize;
-        !noxim && (square || !(3..=NOXIM.len()).contains(&columns))
+        !noxim && (columns == count as usize || !(3..=NOXIM.len()).contains(&columns))
     }
 
     fn dense(&self, count: u32) -> Result<Rows, Error> {
@@ -84,9 +82,9 @@ impl Matrix {
         let mut last = 1;
         for (line, words) in self.0.lines() {
             if rows.len() == count as usize {
-                return Err(self
-                    .0
-                    .wrong(line, format!("line {} of a matrix for {count} nodes; end it here", count + 1)));
+                let why = format!("line {} of a matrix for {count} nodes", count + 1);
+                let remedy = "end it before, or add a line that begins with % if lines are SRC DST RATE";
+                return Err(self.0.wrong(line, format!("{why}; {remedy}")));
             }
             let rates = words.map(|word| self.0.rate(line, word)).collect::<Result<Vec<f64>, _>>()?;
             if rates.len() != count as usize {
@@ -100,8 +98,9 @@ impl Matrix {
             last = line;
         }
         if rows.len() != count as usize {
-            let why = format!("{} lines, where a matrix for {count} nodes has {count}; add those missing", rows.len());
-            return Err(self.0.wrong(last, why));
+            let why = format!("{} lines, where a matrix for {count} nodes has {count}", rows.len());
+            let remedy = "add those missing, or a line that begins with % if lines are SRC DST RATE";
+            return Err(self.0.wrong(last, format!("{why}; {remedy}")));
         }
         Ok(rows)
     }

@@ -61,11 +61,15 @@ fn lines_of_pairs_are_the_same_as_their_matrix() {
 }
 
 #[test]
-fn three_lines_of_three_are_a_matrix_of_three_nodes_only() {
+fn lines_of_as_many_numbers_as_nodes_are_a_matrix() {
     assert!(prepared("0 1 2\n1 0 2\n2 0 1\n", 3).unwrap().1.iter().all(|rate| (rate - 0.1).abs() < 1e-12));
     let as_pairs = prepared("% Noxim's\n0 1 2\n1 0 2\n2 0 2\n", 3).unwrap();
     assert_eq!(as_pairs.0[0].pick(&mut Stream::new(1, 1, Purpose::Destination)), Some(1));
     assert!(prepared("0 1 2\n1 0 2\n2 0 1\n", 4).is_ok(), "pairs, and a silent node");
+    let e = prepared("0 1 1 1\n1 0 1 1\n1 1 0 1\n", 4).unwrap_err();
+    assert!(e.starts_with("m:3: 3 lines, where a matrix for 4 nodes has 4; add") && e.contains("begins with %"), "{e}");
+    let e = prepared(&"0 1 1 1\n".repeat(5), 4).unwrap_err();
+    assert!(e.starts_with("m:5: line 5 of a matrix for 4 nodes; end it before"), "{e}");
 }
 
 #[test]
@@ -102,7 +106,7 @@ fn mistakes_are_refused_with_their_line() {
         ("0 1 0\n", "m:1: all rates are 0"),
         ("", "m:1: all rates are 0"),
         ("0 1 1e308\n0 2 1e308\n", "m:1: the rates of this source have no finite sum"),
-        ("0 1 0.1 0.2\n", "m:1: por is 0.2: "),
+        ("% a table\n0 1 0.1 0.2\n", "m:2: por is 0.2: "),
         ("0 1 0.1 0.1 5 10 20\n", "m:1: t_on is 5: "),
         ("0 1 0.1 0.1 0 10 20\n", "m:1: t_off is 10: "),
         ("0 1 0.1 0.1 0 10\n", "m:1: t_off is 10: "),
