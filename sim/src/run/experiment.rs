@@ -173,12 +173,9 @@ impl Keys {
         let (deadlock, routing) = (self.deadlock_rule(router)?, self.routing_rule(router, &shape, machine.as_ref())?);
         let workload = self.workload.clone().unwrap_or_default();
         self.refuse_unused(&workload)?;
-        let lengths = self.lengths(router, &workload);
+        let lengths = self.lengths(router, &workload)?;
         let (profile, buffer, vcs) = match (router, machine) {
-            (Router::Angara, machine) => {
-                blame(workload.workload.check_length(ANGARA_FLITS_MAX), "workload")?;
-                self.angara(&lengths, machine)?
-            }
+            (Router::Angara, machine) => self.angara(&lengths, machine)?,
             (Router::Generic, None) => self.generic(&lengths)?,
             (Router::Generic, Some(machine)) => {
                 let why = "a machine file describes the chip: use router angara, or leave it out";
@@ -273,10 +270,13 @@ impl Keys {
     }
 
     /// The lengths asked for, else what the workload sends, else those usual with the router.
-    fn lengths(&self, router: Router, chosen: &Chosen) -> Lengths {
+    fn lengths(&self, router: Router, chosen: &Chosen) -> Blamed<Lengths> {
+        if router == Router::Angara {
+            blame(chosen.workload.check_length(ANGARA_FLITS_MAX), "workload")?;
+        }
         let usual = if router == Router::Angara { ANGARA_FLITS_MAX } else { 1 };
         let own = || chosen.workload.packet_flits_max().unwrap_or(usual);
-        self.length.clone().unwrap_or_else(|| own().to_string().parse().expect("a plain number is a length"))
+        Ok(self.length.clone().unwrap_or_else(|| own().to_string().parse().expect("a plain number is a length")))
     }
 
     /// Rates of the ranks, where a file says them; on average they are those of the load.

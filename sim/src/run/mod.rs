@@ -11,7 +11,7 @@ pub mod keys;
 pub mod outcome;
 pub mod presets;
 pub mod stats;
-mod verdict;
+pub(crate) mod verdict;
 
 pub use experiment::Experiment;
 pub use keys::Keys;

@@ -3,6 +3,7 @@
 use super::file::Job;
 use crate::Error;
 use crate::run::stats::{Batch, Batches, Histogram};
+use crate::run::verdict::growing;
 use crate::run::{Experiment, Progress};
 use crate::traffic::Source;
 use crate::workload::Watch;
@@ -184,6 +185,9 @@ impl<'a> Stage<'a> {
     }
 
     fn end_batch(&mut self) {
+        for rank in &self.ranks {
+            self.measured[rank.job].current.backlog += u64::from(rank.outstanding);
+        }
         for measured in &mut self.measured {
             measured.batches.push(std::mem::take(&mut measured.current));
         }
@@ -196,7 +200,8 @@ impl<'a> Stage<'a> {
             let total = measured.batches.total();
             let mean = self.lengths[job];
             let delivered = total.flits as f64 + total.lost as f64 * mean;
-            measured.saturated = held || delivered < CARRIED * total.created_flits as f64;
+            let carried = delivered >= CARRIED * total.created_flits as f64;
+            measured.saturated = held || growing(measured.batches.complete()) && !carried;
         }
     }
 }
