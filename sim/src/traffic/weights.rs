@@ -41,8 +41,10 @@ impl Weights {
             if rate <= most * (1.0 + 1e-12) {
                 return Rate::messages(rate.min(1.0));
             }
-            // Rounded down, so that the load proposed is accepted.
-            let fits = (load * most / scale * 1e4).floor() / 1e4;
+            // Four digits, rounded down, so that the load proposed is accepted.
+            let fits = load * most / rate;
+            let digits = 10f64.powi(3 - fits.log10().floor() as i32);
+            let fits = (fits * digits).floor() / digits;
             Err(self.file.wrong(
                 line,
                 format!(
