@@ -22,8 +22,8 @@ fn refused(name: &str, line: &str, file: &str) -> String {
     let number = FILES_MADE.fetch_add(1, Ordering::Relaxed);
     let path: PathBuf = std::env::temp_dir().join(format!("angara-bad-{}-{number}-{name}.toml", std::process::id()));
     std::fs::write(&path, file).unwrap();
-    let words = line.split_whitespace().map(|w| if w == "FILE" { path.to_str().unwrap() } else { w });
-    let result = match Top::try_parse_from(["angara"].into_iter().chain(words)) {
+    let words = line.split_whitespace().map(|w| w.replace("FILE", path.to_str().unwrap()));
+    let result = match Top::try_parse_from(["angara".into()].into_iter().chain(words)) {
         Ok(Top::Sim(args)) => sim(*args, |_, _| Ok(())),
         Ok(Top::Plan(args)) => plan(args),
         Err(e) => Err(Error::Network(e.to_string().lines().next().unwrap_or_default().into())),
@@ -68,6 +68,11 @@ const RUN: &[(&str, &str, &[&str])] = &[
     ("pattern", "--pattern zigzag", &["zigzag", "hotspot:NODE,SHARE"]),
     ("node", "--pattern hotspot:512,0.1", &["hotspot:512,0.1", "the last one is 511"]),
     ("share", "--pattern hotspot:1,1.5", &["from 0 to 1"]),
+    ("shares-spots", "--pattern hotspot:1,0.6,2,0.6", &["hotspot:1,0.6,2,0.6", "add up to 1.2"]),
+    ("matrix", "--pattern matrix:/nonexistent/m", &["matrix:/nonexistent/m"]),
+    ("rates", "--rates /nonexistent/r", &["/nonexistent/r"]),
+    ("list", "--workload list:/nonexistent/l", &["list:/nonexistent/l"]),
+    ("jobs", "--workload jobs:/nonexistent/j", &["jobs:/nonexistent/j"]),
     ("transpose", "--topology torus:4x2 --pattern transpose", &["transpose", "read the same backwards"]),
     ("bitrev", "--topology torus:6x6 --pattern bitrev", &["bitrev", "36, must be a power of two"]),
     ("fft", "--pattern fftrow:7", &["fftrow:7", "do not divide 512"]),
@@ -176,6 +181,29 @@ const FILES: &[(&str, &str, &str, &str, &str)] = &[
         "topology = \"torus:4x4\"\nworkload = \"broadcast:8\"\nfault = \"node 1,1 down\"\n",
         "FILE:3: fault is node 1,1 down",
         "let links fail",
+    ),
+    (
+        "matrix-size",
+        "sim run --topology torus:2x2 --pattern matrix:FILE",
+        "0 1 1 1 1 1 1 1\n",
+        "FILE:1: 8 numbers, where a matrix for 4 nodes has 4",
+        "SRC DST RATE",
+    ),
+    ("matrix-rate", "sim run --pattern matrix:FILE", "0 1 1\n0 2 -3\n", "FILE:2: `-3` is no rate", "at least 0"),
+    (
+        "matrix-load",
+        "sim run --topology torus:2x2 --length 1 --load 0.5 --pattern matrix:FILE",
+        "# hot\n0 1 1\n",
+        "FILE:2: rank 0 has the rate 1 and would create 2.0000 messages per cycle",
+        "a load of at most 0.25",
+    ),
+    ("rates-size", "sim run --topology torus:2x2 --rates FILE", "1\n2\n3\n", "FILE:3: 3 rates end here", "4 ranks"),
+    (
+        "list-node",
+        "sim run --topology torus:2x2 --workload list:FILE",
+        "0 0 4 1\n",
+        "FILE:1: `4` is no target",
+        "0 to 3",
     ),
     ("threads-0", "sim run FILE", "load = 0.1\nthreads = 0\n", "FILE:2: threads is 0", "at least 1"),
     ("threads-type", "sim run FILE", "threads = -1\n", "FILE:1: ", "-1"),

@@ -168,7 +168,7 @@ impl<'a> DriverState<'a> {
     fn new(experiment: &'a Experiment) -> Result<DriverState<'a>, Error> {
         let network = experiment.build()?;
         let ranks = experiment.placement.len() as u32;
-        let source = |rank| Source::new(experiment.seed, rank, experiment.process, experiment.rate);
+        let source = |rank| Source::new(experiment.seed, rank, experiment.process, experiment.rate_of(rank));
         let mut state = DriverState {
             sources: (0..ranks).map(source).collect(),
             calendar: vec![Vec::new(); CALENDAR as usize],

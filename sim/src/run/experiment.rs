@@ -3,7 +3,7 @@
 use super::keys::{Deadlock, Keys, Probe, Router, Routing, Switching};
 use crate::Error;
 use crate::observe::{Capture, Observe};
-use crate::traffic::{Destinations, Lengths, Mapping, Pattern, Process, Rate};
+use crate::traffic::{Destinations, Lengths, Mapping, Pattern, Process, Rate, RatesFile};
 use crate::workload::{Chosen, TRAFFIC_KEYS};
 use angara_fabric::{Params, Tick};
 use angara_machine::Machine;
@@ -43,8 +43,10 @@ pub struct Experiment {
     pub lengths: Lengths,
     /// When they are created.
     pub process: Process,
-    /// Messages per node and cycle.
+    /// Messages per node and cycle, on average over the nodes.
     pub rate: Rate,
+    /// Messages per cycle of each rank, where they differ.
+    pub rates: Option<Vec<Rate>>,
     /// Endpoint of every rank.
     pub placement: Vec<u32>,
     /// Extra messages.
@@ -94,6 +96,9 @@ pub struct Settings {
     pub load: f64,
     /// Destinations.
     pub pattern: Pattern,
+    /// Relative rates of the ranks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rates: Option<RatesFile>,
     /// Arrivals.
     pub process: Process,
     /// Placement.
@@ -125,6 +130,10 @@ impl Experiment {
             network.listen(Box::new(move |heard| capture.hear(heard)));
         }
         Ok(network)
+    }
+    /// Messages per cycle of `rank`.
+    pub fn rate_of(&self, rank: u32) -> Rate {
+        self.rates.as_ref().map_or(self.rate, |rates| rates[rank as usize])
     }
     /// Rank of every endpoint.
     pub fn ranks(&self) -> Vec<u32> {
@@ -182,7 +191,7 @@ impl Keys {
         let (deadlock, routing) = (self.deadlock_rule(router)?, self.routing_rule(router, &shape, machine.as_ref())?);
         let workload = self.workload.clone().unwrap_or_default();
         self.refuse_unused(&workload)?;
-        let lengths = self.lengths(router, &workload);
+        let lengths = self.lengths(router, &workload)?;
         let (profile, buffer, vcs) = match (router, machine) {
             (Router::Angara, machine) => self.angara(&lengths, machine)?,
             (Router::Generic, None) => self.generic(&lengths)?,
@@ -206,6 +215,7 @@ impl Keys {
         let process = self.process.unwrap_or(Process::Bernoulli);
         check_process(process, rate, load, lengths.mean())?;
         self.check_nodes(&layout)?;
+        let destinations = blame(pattern.prepare(&layout, seed), "pattern")?;
         let observe = Observe { packets: self.trace.clone(), ..Observe::default() };
         let threads = self.thread_count(&network)?;
         let experiment = Experiment {
@@ -221,14 +231,16 @@ impl Keys {
                 workload: workload.clone(),
                 length: lengths.to_string(),
                 load,
-                pattern: pattern.clone(),
+                pattern,
+                rates: self.rates.clone(),
                 process,
                 map,
                 fault: faults,
                 seed,
             },
             adaptive: routing == Routing::Adaptive,
-            destinations: blame(pattern.prepare(&layout, seed), "pattern")?,
+            rates: self.rank_rates(&destinations, &layout, (rate, process, load))?,
+            destinations,
             lengths,
             process,
             rate,
@@ -279,10 +291,34 @@ impl Keys {
     }
 
     /// The lengths asked for, else what the workload sends, else those usual with the router.
-    fn lengths(&self, router: Router, chosen: &Chosen) -> Lengths {
+    fn lengths(&self, router: Router, chosen: &Chosen) -> Blamed<Lengths> {
+        if router == Router::Angara {
+            blame(chosen.workload.check_length(ANGARA_FLITS_MAX), "workload")?;
+        }
         let usual = if router == Router::Angara { ANGARA_FLITS_MAX } else { 1 };
         let own = || chosen.workload.packet_flits_max().unwrap_or(usual);
-        self.length.clone().unwrap_or_else(|| own().to_string().parse().expect("a plain number is a length"))
+        Ok(self.length.clone().unwrap_or_else(|| own().to_string().parse().expect("a plain number is a length")))
+    }
+
+    /// Rates of the ranks, where a file says them; on average they are those of the load.
+    fn rank_rates(
+        &self,
+        destinations: &Destinations,
+        layout: &Layout,
+        (mean, process, load): (Rate, Process, f64),
+    ) -> Blamed<Option<Vec<Rate>>> {
+        match (&self.rates, destinations.weights()) {
+            (None, None) => Ok(None),
+            (None, Some(weights)) => blame(weights.rates(mean, process, load), "pattern").map(Some),
+            (Some(file), None) => {
+                let weights = blame(file.weights(layout.endpoints()), "rates")?;
+                blame(weights.rates(mean, process, load), "rates").map(Some)
+            }
+            (Some(_), Some(_)) => {
+                let why = "the rows of pattern matrix are the rates already; leave it out";
+                Err((Error::invalid("rates", "given", why), "rates"))
+            }
+        }
     }
 
     /// Probe and followed pairs are among the nodes that exist.

@@ -1,7 +1,7 @@
 //! The settings of a simulation, by the same names in a TOML file and on the command line.
 
 use crate::observe::Selection;
-use crate::traffic::{Lengths, Mapping, Pattern, Process};
+use crate::traffic::{Lengths, Mapping, Pattern, Process, RatesFile};
 use crate::workload::Chosen;
 use angara_model::AnyTopology;
 use clap::{Args, ValueEnum};
@@ -151,9 +151,13 @@ keys! {
     /// Offered flits per node and cycle [default: 0.1]
     #[arg(long, value_name = "FLITS")]
     load: f64,
-    /// uniform, others, tornado, bitcomp, transpose, bitrev, shuffle, butterfly, opposite, neighbor, halo, permutation, hotspot:NODE,SHARE, local:RADIUS,SHARE, fftrow:COLUMNS, fftcol:COLUMNS [default: uniform]
+    /// uniform, others, tornado, bitcomp, transpose, bitrev, shuffle, butterfly, opposite, neighbor, halo, permutation, hotspot:NODE,SHARE[,NODE,SHARE…], local:RADIUS,SHARE, fftrow:COLUMNS, fftcol:COLUMNS, matrix:FILE [default: uniform]
     #[arg(long, value_name = "PATTERN")]
     pattern: Pattern,
+    /// Relative rates of the ranks, one number for each; their mean is --load [default: all the same]
+    #[arg(long, value_name = "FILE")]
+    #[serde(deserialize_with = "text")]
+    rates: RatesFile,
     /// bernoulli, poisson, batch-poisson[:SIZE] or on-off:ON,OFF [default: bernoulli]
     #[arg(long, value_name = "PROCESS")]
     process: Process,

@@ -12,7 +12,7 @@ pub mod keys;
 pub mod outcome;
 pub mod presets;
 pub mod stats;
-mod verdict;
+pub(crate) mod verdict;
 
 pub use balance::Fairness;
 pub use experiment::Experiment;

@@ -25,7 +25,7 @@ pub(super) fn settled(batches: &[Batch]) -> bool {
 
 /// In the latter half of the batches the backlog grew by more than 2 % of what was created, nearly
 /// every time.
-pub(super) fn growing(batches: &[Batch]) -> bool {
+pub(crate) fn growing(batches: &[Batch]) -> bool {
     if batches.len() < BATCHES_MIN {
         return false;
     }

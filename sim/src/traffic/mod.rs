@@ -5,15 +5,20 @@
 //! [`Source`] puts them together for one node; it draws from streams of random numbers addressed
 //! by (seed, node, purpose), so the messages of a node do not depend on who asks for them first.
 
+mod alias;
+pub mod file;
 pub mod length;
 pub mod map;
+pub mod matrix;
 pub mod pattern;
 pub mod process;
+pub mod weights;
 
 pub use length::Lengths;
 pub use map::Mapping;
 pub use pattern::{Destinations, Pattern};
 pub use process::{Process, Rate};
+pub use weights::RatesFile;
 
 use crate::rng::{Purpose, Stream};
 

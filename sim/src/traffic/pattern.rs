@@ -1,5 +1,8 @@
 //! Where messages go.
 
+use super::alias::Alias;
+use super::matrix::Matrix;
+use super::weights::Weights;
 use crate::Error;
 use crate::rng::{Purpose, Stream};
 use angara_model::topology::{Layout, LayoutKind};
@@ -7,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 /// A destination pattern as written by the user.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -36,13 +40,8 @@ pub enum Pattern {
     Halo,
     /// A random permutation, the same for the whole run.
     Permutation,
-    /// This share of all messages to one endpoint, the others uniform.
-    Hotspot {
-        /// The endpoint.
-        node: u32,
-        /// Share of every source's messages.
-        share: f64,
-    },
+    /// Shares of every source's messages to some endpoints, the others uniform.
+    Hotspot(Vec<(u32, f64)>),
     /// This share of messages within a radius, the others uniform.
     Local {
         /// Hops on a grid, subtree height in a tree.
@@ -54,17 +53,23 @@ pub enum Pattern {
     FftRow(u32),
     /// Second exchange: all others in the column.
     FftColumn(u32),
+    /// Rates of pairs, from a file.
+    Matrix(Matrix),
 }
 
 const FORMS: &str = "use uniform, others, tornado, bitcomp, transpose, bitrev, shuffle, butterfly, opposite, \
                      neighbor, halo, permutation, \
-                     hotspot:NODE,SHARE, local:RADIUS,SHARE, fftrow:COLUMNS or fftcol:COLUMNS";
+                     hotspot:NODE,SHARE[,NODE,SHARE…], local:RADIUS,SHARE, fftrow:COLUMNS, fftcol:COLUMNS \
+                     or matrix:FILE";
 
 impl FromStr for Pattern {
     type Err = Error;
     fn from_str(text: &str) -> Result<Pattern, Error> {
         let bad = || Error::invalid("pattern", text, FORMS);
         let (name, arguments) = text.split_once(':').map_or((text, None), |(n, a)| (n, Some(a)));
+        if name == "matrix" {
+            return Matrix::read(text, arguments.unwrap_or_default()).map(Pattern::Matrix);
+        }
         let parts: Vec<&str> = arguments.map_or(Vec::new(), |a| a.split(',').map(str::trim).collect());
         let whole = |s: &str| s.parse::<u32>().map_err(|_| bad());
         let share = |s: &str| match s.parse::<f64>() {
@@ -84,7 +89,10 @@ impl FromStr for Pattern {
             ("halo", []) => Ok(Pattern::Halo),
             ("neighbor", []) => Ok(Pattern::Neighbour),
             ("permutation", []) => Ok(Pattern::Permutation),
-            ("hotspot", [node, s]) => Ok(Pattern::Hotspot { node: whole(node)?, share: share(s)? }),
+            ("hotspot", pairs) if !pairs.is_empty() && pairs.len().is_multiple_of(2) => {
+                let spot = |pair: &[&str]| Ok((whole(pair[0])?, share(pair[1])?));
+                hot_spots(text, pairs.chunks(2).map(spot).collect::<Result<_, Error>>()?)
+            }
             ("local", [radius, s]) => Ok(Pattern::Local { radius: whole(radius)?, share: share(s)? }),
             ("fftrow", [p]) => Ok(Pattern::FftRow(whole(p)?)),
             ("fftcol", [p]) => Ok(Pattern::FftColumn(whole(p)?)),
@@ -108,12 +116,29 @@ impl fmt::Display for Pattern {
             Pattern::Halo => f.write_str("halo"),
             Pattern::Neighbour => f.write_str("neighbor"),
             Pattern::Permutation => f.write_str("permutation"),
-            Pattern::Hotspot { node, share } => write!(f, "hotspot:{node},{share}"),
+            Pattern::Hotspot(spots) => {
+                let spots: Vec<String> = spots.iter().map(|(node, share)| format!("{node},{share}")).collect();
+                write!(f, "hotspot:{}", spots.join(","))
+            }
             Pattern::Local { radius, share } => write!(f, "local:{radius},{share}"),
             Pattern::FftRow(p) => write!(f, "fftrow:{p}"),
             Pattern::FftColumn(p) => write!(f, "fftcol:{p}"),
+            Pattern::Matrix(matrix) => write!(f, "matrix:{}", matrix.file()),
         }
     }
+}
+
+/// Hot spots with their shares, checked together.
+fn hot_spots(text: &str, spots: Vec<(u32, f64)>) -> Result<Pattern, Error> {
+    let nodes: BTreeSet<u32> = spots.iter().map(|(node, _)| *node).collect();
+    if nodes.len() < spots.len() {
+        return Err(Error::invalid("pattern", text, "a node is named twice; give each once, with one share"));
+    }
+    let sum: f64 = spots.iter().map(|(_, share)| share).sum();
+    if sum > 1.0 + 1e-9 {
+        return Err(Error::invalid("pattern", text, format!("the shares add up to {sum}; give at most 1 in all")));
+    }
+    Ok(Pattern::Hotspot(spots))
 }
 
 impl TryFrom<String> for Pattern {
@@ -134,6 +159,7 @@ impl From<Pattern> for String {
 pub struct Destinations {
     endpoints: u32,
     kind: Prepared,
+    weights: Option<Arc<Weights>>,
 }
 
 #[derive(Clone, Debug)]
@@ -141,11 +167,12 @@ enum Prepared {
     Uniform,
     Others,
     Fixed(Vec<u32>),
-    Hotspot { node: u32, share: f64 },
+    Hotspot(Vec<(u32, f64)>),
     Sphere { share: f64, layout: Layout, offsets: Vec<Vec<i32>> },
     Subtree { share: f64, leaves: u32 },
     Row(u32),
     Column(u32),
+    Matrix(Arc<[Alias]>),
 }
 
 impl Pattern {
@@ -157,6 +184,7 @@ impl Pattern {
         let n = layout.endpoints();
         let refuse = |why: String| Err(Error::invalid("pattern", self, why));
         let bits = n.ilog2();
+        let mut weights = None;
         let kind = match *self {
             Pattern::Uniform => Prepared::Uniform,
             Pattern::Others => Prepared::Others,
@@ -191,10 +219,10 @@ impl Pattern {
                 Stream::new(seed, 0, Purpose::Placement).shuffle(&mut all);
                 Prepared::Fixed(all)
             }
-            Pattern::Hotspot { node, .. } if node >= n => {
-                return refuse(format!("node {node} does not exist; the last one is {}", n - 1));
-            }
-            Pattern::Hotspot { node, share } => Prepared::Hotspot { node, share },
+            Pattern::Hotspot(ref spots) => match spots.iter().find(|(node, _)| *node >= n) {
+                Some((node, _)) => return refuse(format!("node {node} does not exist; the last one is {}", n - 1)),
+                None => Prepared::Hotspot(spots.clone()),
+            },
             Pattern::Local { radius: 0, .. } => return refuse("give a radius of at least 1".into()),
             Pattern::Local { radius, share } if layout.kind == LayoutKind::Tree => {
                 let leaves = layout.sizes.iter().take(radius as usize).product();
@@ -208,8 +236,13 @@ impl Pattern {
             }
             Pattern::FftRow(p) => Prepared::Row(p),
             Pattern::FftColumn(p) => Prepared::Column(p),
+            Pattern::Matrix(ref matrix) => {
+                let (rows, sums) = matrix.prepare(n)?;
+                weights = Some(Arc::new(sums));
+                Prepared::Matrix(rows.into())
+            }
         };
-        Ok(Destinations { endpoints: n, kind })
+        Ok(Destinations { endpoints: n, kind, weights })
     }
 }
 
@@ -249,6 +282,11 @@ fn sphere(layout: &Layout, radius: u32) -> Vec<Vec<i32>> {
 }
 
 impl Destinations {
+    /// How much each rank sends, if the pattern says it.
+    pub fn weights(&self) -> Option<&Weights> {
+        self.weights.as_deref()
+    }
+
     /// Where the next message of `from` goes; `None` if it has nobody to send to.
     #[inline]
     pub fn pick(&self, from: u32, stream: &mut Stream) -> Option<u32> {
@@ -258,7 +296,16 @@ impl Destinations {
             Prepared::Uniform => Some(uniform(stream)),
             Prepared::Others => other(from, 0, self.endpoints, 1, stream),
             Prepared::Fixed(to) => Some(to[from as usize]),
-            Prepared::Hotspot { node, share } => Some(if stream.chance(*share) { *node } else { uniform(stream) }),
+            Prepared::Hotspot(spots) => {
+                let mut rest = stream.unit();
+                for (node, share) in spots {
+                    if rest < *share {
+                        return Some(*node);
+                    }
+                    rest -= share;
+                }
+                Some(uniform(stream))
+            }
             Prepared::Sphere { share, layout, offsets } => {
                 if !offsets.is_empty() && stream.chance(*share) {
                     near(layout, offsets, from, stream)
@@ -275,6 +322,7 @@ impl Destinations {
             }
             Prepared::Row(p) => other(from, from / p * p, *p, 1, stream),
             Prepared::Column(p) => other(from, from % p, self.endpoints / p, *p, stream),
+            Prepared::Matrix(rows) => rows[from as usize].pick(stream),
         }
     }
 }

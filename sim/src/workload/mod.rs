@@ -11,6 +11,8 @@ pub mod barrier;
 pub mod closed;
 pub mod collective;
 pub mod heat;
+mod jobs;
+mod list;
 mod open_loop;
 mod pair_probe;
 mod report;
@@ -41,6 +43,15 @@ pub trait Workload: fmt::Debug + Send + Sync {
     /// must hold it.
     fn packet_flits_max(&self) -> Option<u16> {
         None
+    }
+
+    /// Refuses a router whose packets have at most `flits_max` flits; called before [`Workload::check`].
+    /// Without an answer of its own the length is refused as a setting.
+    ///
+    /// # Errors
+    /// Says which packet is too long.
+    fn check_length(&self, _flits_max: u16) -> Result<(), Error> {
+        Ok(())
     }
 
     /// Returns what can be drawn of it.
@@ -76,8 +87,8 @@ pub struct Shows {
 }
 
 /// Settings that describe traffic rather than the machine.
-pub const TRAFFIC_KEYS: [&str; 9] =
-    ["length", "load", "pattern", "process", "probe", "warmup", "cycles", "precision", "cycles-max"];
+pub const TRAFFIC_KEYS: [&str; 10] =
+    ["length", "load", "pattern", "rates", "process", "probe", "warmup", "cycles", "precision", "cycles-max"];
 
 /// A kind of workload.
 pub struct WorkloadKind {
@@ -105,6 +116,8 @@ pub const KINDS: &[WorkloadKind] = &[
     heat::KIND,
     barrier::KIND,
     script::KIND,
+    list::KIND,
+    jobs::KIND,
 ];
 
 /// A workload as the user chose it.

@@ -87,6 +87,31 @@ fn the_hot_spot_gets_its_share() {
 }
 
 #[test]
+fn every_hot_spot_gets_its_share() {
+    let layout = Layout::torus(&[8, 8]);
+    let counts = histogram(&prepared("hotspot:19,0.3,5,0.2,7,0", &layout), 0, 50_000);
+    for (node, share) in [(19, 0.3), (5, 0.2), (7, 0.0), (8, 0.0)] {
+        let expected = share + 0.5 / 64.0;
+        assert!((counts[node] as f64 / 50_000.0 - expected).abs() < 0.01, "{node}: {}", counts[node]);
+    }
+}
+
+#[test]
+fn a_matrix_with_one_number_a_line_is_a_permutation() {
+    let path = std::env::temp_dir().join(format!("angara-permutation-{}", std::process::id()));
+    let layout = Layout::torus(&[4, 4]);
+    let row =
+        |from| (0..16).map(|i| u32::from(i == to("tornado", &layout, from)).to_string() + " ").collect::<String>();
+    std::fs::write(&path, (0..16).map(|from| row(from) + "\n").collect::<String>()).unwrap();
+    let text = format!("matrix:{}", path.display());
+    let pattern: Pattern = text.parse().unwrap();
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(pattern.to_string(), text);
+    let d = pattern.prepare(&layout, 1).unwrap();
+    assert!((0..16).all(|from| chosen(&d, from) == BTreeSet::from([to("tornado", &layout, from)])));
+}
+
+#[test]
 fn fft_stages_stay_in_their_row_and_column() {
     let layout = Layout::torus(&[8, 8]);
     assert_eq!(chosen(&prepared("fftrow:16", &layout), 18), (16..32).filter(|&i| i != 18).collect());
@@ -128,13 +153,15 @@ fn patterns_that_do_not_fit_say_why() {
 
 #[test]
 fn forms_are_checked_and_shown_again() {
-    for text in ["uniform", "hotspot:3,0.4", "local:2,0.6", "fftcol:16"] {
+    for text in ["uniform", "hotspot:3,0.4", "hotspot:3,0.4,5,0.6", "local:2,0.6", "fftcol:16"] {
         assert_eq!(text.parse::<Pattern>().unwrap().to_string(), text);
     }
-    for text in ["hotspot", "hotspot:1", "local:a,0.1", "zigzag", "uniform:2"] {
+    for text in ["hotspot", "hotspot:1", "hotspot:1,0.1,2", "local:a,0.1", "zigzag", "uniform:2"] {
         assert!(text.parse::<Pattern>().unwrap_err().to_string().contains("hotspot:NODE,SHARE"), "{text}");
     }
     assert!("hotspot:1,1.5".parse::<Pattern>().unwrap_err().to_string().contains("from 0 to 1"));
+    assert!("hotspot:1,0.6,2,0.5".parse::<Pattern>().unwrap_err().to_string().contains("add up to 1.1"));
+    assert!("hotspot:1,0.6,1,0.1".parse::<Pattern>().unwrap_err().to_string().contains("named twice"));
 }
 
 #[test]
