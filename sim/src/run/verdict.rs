@@ -5,7 +5,7 @@ use super::stats::Batch;
 /// Batches before anything is concluded.
 pub(super) const BATCHES_MIN: usize = 10;
 /// Parts into which a run is cut for these verdicts, at most.
-pub(super) const PARTS: usize = 40;
+pub(crate) const PARTS: usize = 40;
 
 /// The mean latency of the latter half of `batches` shows no trend: its two halves differ by no more than chance allows,
 /// or by less than 1 %.

@@ -3,7 +3,7 @@
 use super::file::Job;
 use crate::Error;
 use crate::run::stats::{Batch, Batches, Histogram};
-use crate::run::verdict::growing;
+use crate::run::verdict::{PARTS, growing};
 use crate::run::{Experiment, Progress};
 use crate::traffic::Source;
 use crate::workload::Watch;
@@ -201,7 +201,7 @@ impl<'a> Stage<'a> {
             let mean = self.lengths[job];
             let delivered = total.flits as f64 + total.lost as f64 * mean;
             let carried = delivered >= CARRIED * total.created_flits as f64;
-            measured.saturated = held || growing(measured.batches.complete()) && !carried;
+            measured.saturated = held || growing(&measured.batches.coarse(PARTS)) && !carried;
         }
     }
 }
