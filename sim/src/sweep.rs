@@ -13,7 +13,8 @@
 //! Points are independent, so threads take whole points and the results do not depend on how many
 //! threads there are.
 
-mod finished;
+pub mod finished;
+pub mod seeds;
 
 pub use finished::{Finished, Wanted, together};
 
@@ -235,6 +236,10 @@ impl Row {
     fn number(&self, field: &str) -> Option<f64> {
         self.result.get(field).and_then(Value::as_f64)
     }
+    /// Half-width of the confidence interval of the mean of `field`, if this is the mean of several runs.
+    fn between_runs(&self, field: &str) -> Option<f64> {
+        self.result.get(seeds::BETWEEN)?.get(field)?.as_f64()
+    }
 }
 
 /// The results as one object each: the swept settings, then every field.
@@ -266,8 +271,8 @@ fn scalars(result: &Map<String, Value>) -> Vec<(String, String)> {
     found
 }
 
-/// The results as CSV: the swept settings, then every field any point has.
-pub fn csv(sweep: &Sweep, rows: &[Row]) -> String {
+/// The results as CSV: the swept settings `names`, then every field any point has.
+pub fn csv(names: &[String], rows: &[Row]) -> String {
     let rows: Vec<(&Row, BTreeMap<String, String>)> =
         rows.iter().map(|r| (r, scalars(&r.result).into_iter().collect())).collect();
     let mut columns: Vec<String> = Vec::new();
@@ -279,16 +284,16 @@ pub fn csv(sweep: &Sweep, rows: &[Row]) -> String {
         }
     }
     let line = |cells: Vec<String>| cells.iter().map(|c| csv_cell(c)).collect::<Vec<_>>().join(",") + "\n";
-    let mut out = line(sweep.names.iter().chain(&columns).cloned().collect());
+    let mut out = line(names.iter().chain(&columns).cloned().collect());
     for (row, fields) in &rows {
-        let swept = sweep.names.iter().map(|n| row.swept[n].clone());
+        let swept = names.iter().map(|n| row.swept[n].clone());
         out.push_str(&line(swept.chain(columns.iter().map(|c| fields.get(c).cloned().unwrap_or_default())).collect()));
     }
     out
 }
 
 /// The results for people: swept settings and what is worth plotting.
-pub fn summary(sweep: &Sweep, rows: &[Row]) -> String {
+pub fn summary(names: &[String], rows: &[Row]) -> String {
     let mut fields: Vec<&str> = Vec::new();
     for plot in rows.iter().flat_map(|r| &r.plots) {
         if !fields.contains(&plot.field.as_str()) {
@@ -296,24 +301,28 @@ pub fn summary(sweep: &Sweep, rows: &[Row]) -> String {
         }
     }
     let right: Vec<String> = fields.iter().map(|f| format!(">{f}")).collect();
-    let mut titles: Vec<&str> = sweep.names.iter().map(String::as_str).collect();
+    let mut titles: Vec<&str> = names.iter().map(String::as_str).collect();
     titles.extend(right.iter().map(String::as_str));
     titles.push("");
     let mut table = Table::new(&titles);
-    for ((values, _), row) in sweep.points.iter().zip(rows) {
-        let show = |field: &&str| row.number(field).map_or("-".into(), |v| number(v, 5));
-        let mut cells = values.clone();
+    for row in rows {
+        let show = |field: &&str| match (row.number(field), row.between_runs(field)) {
+            (None, _) => "-".into(),
+            (Some(value), None) => number(value, 5),
+            (Some(value), Some(half)) => format!("{} ± {}", number(value, 5), number(half, 2)),
+        };
+        let mut cells: Vec<String> = names.iter().map(|name| row.swept[name].clone()).collect();
         cells.extend(fields.iter().map(show));
         cells.push(if row.saturated() { "saturated" } else { "" }.into());
         table.row(&cells);
     }
-    table.render() + &most_carried(sweep, rows)
+    table.render() + &most_carried(names, rows)
 }
 
 /// Returns what the network carried at the best of all loads, for everything that was saturated at some: beyond it may
 /// carry less.
-fn most_carried(sweep: &Sweep, rows: &[Row]) -> String {
-    let Some((load, others)) = sweep.names.split_last().filter(|(last, _)| *last == "load") else {
+fn most_carried(names: &[String], rows: &[Row]) -> String {
+    let Some((load, others)) = names.split_last().filter(|(last, _)| *last == "load") else {
         return String::new();
     };
     let mut groups: Vec<(String, Vec<&Row>)> = Vec::new();
@@ -356,13 +365,12 @@ fn label<'a>(swept: impl Iterator<Item = (&'a str, &'a str)>) -> String {
 
 /// A chart per plot of the workload over the last swept setting, one curve for every combination of
 /// the others; none if that setting has no numbers. Where a point is saturated its time has no value, which is shown.
-pub fn charts(sweep: &Sweep, rows: &[Row]) -> Vec<(String, Chart)> {
-    let Some((x_name, others)) = sweep.names.split_last() else { return Vec::new() };
+pub fn charts(names: &[String], rows: &[Row]) -> Vec<(String, Chart)> {
+    let Some((x_name, others)) = names.split_last() else { return Vec::new() };
     let mut charts: Vec<(String, Chart)> = Vec::new();
-    for ((values, _), row) in sweep.points.iter().zip(rows) {
-        let Some((x, rest)) = values.split_last() else { continue };
-        let Some(x) = abscissa(x_name, x) else { continue };
-        let label = label(others.iter().zip(rest).map(|(name, value)| (name.as_str(), value.as_str())));
+    for row in rows {
+        let Some(x) = abscissa(x_name, &row.swept[x_name]) else { continue };
+        let label = label(others.iter().map(|name| (name.as_str(), row.swept[name].as_str())));
         for plot in &row.plots {
             let at = charts.iter().position(|(file, _)| *file == plot.file).unwrap_or_else(|| {
                 charts.push((plot.file.clone(), chart(x_name, plot)));
@@ -379,11 +387,10 @@ pub fn charts(sweep: &Sweep, rows: &[Row]) -> Vec<(String, Chart)> {
                 chart.beyond.push((label.clone(), x));
             } else if let Some(y) = row.number(&plot.field) {
                 chart.curves[curve].1.push((x, y));
-                let half = row.number("confidence");
-                // It is said of the mean in cycles.
-                chart
-                    .sure
-                    .extend(half.filter(|_| plot.axis.ends_with("cycles")).map(|half| (label.clone(), (x, y), half)));
+                // Within a run it is said of the mean in cycles.
+                let within = || row.number("confidence").filter(|_| plot.axis.ends_with("cycles"));
+                let half = row.between_runs(&plot.field).or_else(within);
+                chart.sure.extend(half.map(|half| (label.clone(), (x, y), half)));
             }
         }
     }

@@ -128,6 +128,10 @@ fn check_files(files: &Files, experiment: &Experiment) -> Result<(), Error> {
     ];
     for (option, path, can, why) in asked {
         let Some(path) = path else { continue };
+        if experiment.find_saturation.is_some() {
+            let why = "find-saturation simulates several networks; leave it out";
+            return Err(Error::invalid(option, path.display(), why));
+        }
         if !can {
             return Err(Error::invalid(option, path.display(), why));
         }

@@ -64,9 +64,16 @@ pub(super) fn sweep(args: SweepArgs) -> Result<(), Error> {
         return Err(Error::Interrupted("finished points were saved, a line of JSON each"));
     };
     let json = sweep::json(&rows);
-    write(&out.join("sweep.csv"), sweep::csv(&sweep, &rows))?;
+    write(&out.join("sweep.csv"), sweep::csv(&sweep.names, &rows))?;
     write(&out.join("sweep.json"), serde_json::to_string_pretty(&json).expect("rows hold only numbers and names"))?;
-    for (name, chart) in sweep::charts(&sweep, &rows) {
+    let means = sweep::seeds::averaged(&rows);
+    let mut names = sweep.names.clone();
+    if let Some(means) = &means {
+        names.retain(|name| name != "seed");
+        write(&out.join("sweep-mean.csv"), sweep::csv(&names, means))?;
+    }
+    let shown = means.as_deref().unwrap_or(&rows);
+    for (name, chart) in sweep::charts(&names, shown) {
         // With every point saturated there is no latency to draw.
         if chart.has_points() {
             write_charts(&out, &name, &args.axes.of(chart), &args.charts)?;
@@ -74,6 +81,6 @@ pub(super) fn sweep(args: SweepArgs) -> Result<(), Error> {
     }
     partial.remove()?;
     print(args.json, &json, || {
-        format!("{}\nsweep.csv, sweep.json and charts are in {}\n", sweep::summary(&sweep, &rows), out.display())
+        format!("{}\nsweep.csv, sweep.json and charts are in {}\n", sweep::summary(&names, shown), out.display())
     })
 }

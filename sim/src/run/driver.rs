@@ -582,6 +582,15 @@ fn batch_cycles(experiment: &Experiment) -> u64 {
     cycles.clamp(100, 10_000).min((experiment.schedule.cycles_max / 64).max(1))
 }
 
+/// The largest mean load of `experiment`, in flits per node and cycle, that its sources can create and send.
+pub(super) fn load_max(experiment: &Experiment) -> f64 {
+    let rates = (0..experiment.placement.len() as u32).map(|rank| experiment.rate_of(rank).per_cycle());
+    let busiest = rates.fold(0.0, f64::max);
+    let sent = ports(experiment).takes[0] / experiment.lengths.mean();
+    let most = experiment.process.rate_max().min(sent);
+    if busiest > 0.0 { experiment.settings.load * most / busiest } else { 0.0 }
+}
+
 /// Flits per cycle that an endpoint sends and receives at most, and how the load fluctuates.
 fn ports(experiment: &Experiment) -> Ports {
     let takes = match &experiment.network.profile {

@@ -61,6 +61,8 @@ pub struct Experiment {
     pub schedule: Schedule,
     /// Threads that simulate it; results do not depend on them.
     pub threads: usize,
+    /// Search the largest load the network carries instead, to within so many flits per node and cycle.
+    pub find_saturation: Option<f64>,
     /// Decides everything random.
     pub seed: u64,
     /// The settings, with defaults filled in.
@@ -130,6 +132,17 @@ impl Experiment {
             network.listen(Box::new(move |heard| capture.hear(heard)));
         }
         Ok(network)
+    }
+    /// The same with another load, in flits per node and cycle.
+    pub fn at_load(&self, load: f64) -> Experiment {
+        let mut other = self.clone();
+        let factor = load / self.settings.load;
+        let scaled =
+            |rate: Rate| Rate::messages((rate.per_cycle() * factor).min(1.0)).expect("a load from 0 to the largest");
+        other.rate = scaled(self.rate);
+        other.rates = self.rates.as_ref().map(|rates| rates.iter().copied().map(scaled).collect());
+        other.settings.load = load;
+        other
     }
     /// Messages per cycle of `rank`.
     pub fn rate_of(&self, rank: u32) -> Rate {
@@ -249,6 +262,7 @@ impl Keys {
             threads,
             observe,
             schedule: self.schedule()?,
+            find_saturation: self.find_saturation()?,
             seed,
             network,
             layout,
@@ -483,6 +497,25 @@ impl Keys {
             check_fault(text, &live).map_err(|why| (Error::invalid(key, text, why), *key))?;
         }
         Ok(faults.into_iter().map(|(text, _)| text).collect())
+    }
+
+    fn find_saturation(&self) -> Blamed<Option<f64>> {
+        const KEY: &str = "find-saturation";
+        let Some(resolution) = self.find_saturation else { return Ok(None) };
+        if !(resolution > 0.0 && resolution <= 1.0) {
+            let why = "give the distance in flits per node and cycle at which the search ends, such as 0.01";
+            return Err((Error::invalid(KEY, resolution, why), KEY));
+        }
+        if let Some(load) = self.load {
+            return Err((Error::invalid("load", load, "find-saturation searches it; leave it out"), "load"));
+        }
+        if let Some(trace) = &self.trace {
+            return Err((
+                Error::invalid("trace", trace, "find-saturation runs several networks; leave it out"),
+                "trace",
+            ));
+        }
+        Ok(Some(resolution))
     }
 
     fn schedule(&self) -> Blamed<Schedule> {

@@ -196,6 +196,9 @@ keys! {
     /// Most cycles of a run in all [default: 400000]
     #[arg(long, value_name = "CYCLES")]
     cycles_max: u64,
+    /// Search the largest load that is carried instead of simulating one, to within RESOLUTION flits per node and cycle [0.01 if not given]
+    #[arg(long, value_name = "RESOLUTION", num_args = 0..=1, default_missing_value = "0.01", require_equals = true)]
+    find_saturation: f64,
     /// Length of a router cycle, ns (generic) [default: 2]
     #[arg(long, value_name = "NS")]
     cycle_ns: f64,

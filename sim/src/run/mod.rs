@@ -9,6 +9,7 @@ mod balance;
 pub mod driver;
 pub mod experiment;
 pub mod keys;
+pub mod knee;
 pub mod outcome;
 pub mod presets;
 pub mod stats;

@@ -2,13 +2,16 @@
 
 use super::Fairness;
 use super::experiment::Settings;
-use super::stats::Histogram;
+use super::stats::{CORRELATION_MAX, FINE, Histogram};
 use crate::observe::{Observed, links};
 use crate::plot::Chart;
 use crate::workload::{Plot, Report};
 use serde::Serialize;
 use std::fmt::Write;
 use std::ops::RangeInclusive;
+
+/// Jain's index below which the text says how unevenly sources are served.
+const UNFAIR: f64 = 0.98;
 
 /// The result of one run. Latencies count from a message's creation to its last flit's arrival,
 /// waiting at the source included; `null` where nothing arrived.
@@ -167,6 +170,9 @@ impl Outcome {
             line("SATURATED", why.clone());
             line("", "latency grows with the length of the run".into());
         }
+        if let Some(what) = &self.undecided {
+            line("UNDECIDED", format!("{what}; a longer run tells: give --cycles-max"));
+        }
         if self.interrupted {
             line("INTERRUPTED", "results of the cycles simulated so far".into());
         }
@@ -174,6 +180,11 @@ impl Outcome {
             (Some(cycles), Some(ns)) => {
                 let sure = self.confidence.map_or(String::new(), |c| format!(" ± {c:.2}"));
                 line("latency", format!("{cycles:.2}{sure} cycles ({ns:.1} ns)"));
+                if !self.saturated && self.correlation.is_some_and(|c| c > CORRELATION_MAX) {
+                    let part = self.measured_cycles / FINE as u64;
+                    let why = format!("the run is too short for this ±: after {part} cycles latencies are still alike");
+                    line("", format!("{why}; give more --cycles or --cycles-max"));
+                }
                 let p = &self.latency_percentiles_cycles;
                 line(
                     "",
@@ -184,6 +195,11 @@ impl Outcome {
         }
         let (accepted, offered) = (self.accepted_flits_per_node_cycle, self.offered_flits_per_node_cycle);
         line("accepted", format!("{accepted:.4} of {offered:.4} flits per node and cycle"));
+        if let Some(s) = self.sources.filter(|s| s.jain < UNFAIR) {
+            let text =
+                format!("{:.4} to {:.4} flits per cycle of a source, Jain's index {:.3}", s.least, s.most, s.jain);
+            line("", text);
+        }
         if let Some(routers) = self.mean_routers_visited {
             line("routers visited", format!("{routers:.3}"));
         }

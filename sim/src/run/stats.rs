@@ -153,7 +153,7 @@ pub const FINE: usize = 32;
 const COARSE: usize = 8;
 /// Largest correlation of neighbouring parts with which an interval counts as reliable. Of a process whose
 /// correlation falls exponentially, parts of three correlation times have 0.16.
-const CORRELATION_MAX: f64 = 0.15;
+pub(super) const CORRELATION_MAX: f64 = 0.15;
 
 /// Consecutive batches of equal length.
 #[derive(Clone, Debug, Default)]
@@ -249,6 +249,14 @@ pub(super) fn student_t(values: &[f64]) -> f64 {
     let mean = values.iter().sum::<f64>() / n;
     let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0);
     if mean == 0.0 { 0.0 } else { mean / (variance / n).sqrt() }
+}
+
+/// Mean of independent `values`, and half-width of its 95 % confidence interval if there are at least two.
+pub(crate) fn between(values: &[f64]) -> (f64, Option<f64>) {
+    let n = values.len();
+    let mean = values.iter().sum::<f64>() / n as f64;
+    let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n as f64 - 1.0);
+    (mean, (n > 1).then(|| student_95(n - 1) * (variance / n as f64).sqrt()))
 }
 
 /// Two-sided 95 % quantile of Student's t distribution with `freedom` degrees of freedom.

@@ -1,6 +1,6 @@
 //! Results of finished sweeps, drawn together.
 
-use super::{Row, abscissa, axis_of, label, rank, scalars};
+use super::{Row, abscissa, axis_of, label, rank, scalars, seeds};
 use crate::Error;
 use crate::plot::Chart;
 use crate::run::Keys;
@@ -139,6 +139,9 @@ fn is_time(field: &str) -> bool {
 
 /// Half-width of the confidence interval of a field, if it is known. It is said of the mean latency, in cycles.
 fn confidence(row: &Row, field: &str) -> Option<f64> {
+    if let Some(half) = row.between_runs(field) {
+        return Some(half);
+    }
     let (half, cycles) = (row.number("confidence")?, row.number("packet_latency_cycles")?);
     match field {
         "packet_latency_cycles" => Some(half),
@@ -167,7 +170,9 @@ pub fn together(sweeps: &[Finished], wanted: &Wanted) -> Result<Chart, Error> {
     // Named places are no way from one to the next.
     chart.scatter = !chart.places.is_empty();
     for sweep in sweeps {
-        for row in &sweep.rows {
+        // With the seed on the axis every run stands for itself.
+        let means = seeds::averaged(&sweep.rows).filter(|_| x != "seed");
+        for row in means.as_deref().unwrap_or(&sweep.rows) {
             add(&mut chart, &curve(sweeps, sweep, row, &x), row, &x, field);
         }
     }
@@ -215,7 +220,7 @@ fn places(sweeps: &[Finished], x: &str) -> Vec<String> {
 
 /// Name of the curve that a result belongs to: its sweep, if there are several, and its other settings.
 fn curve(sweeps: &[Finished], sweep: &Finished, row: &Row, x: &str) -> String {
-    let others = sweep.swept.iter().filter(|name| *name != x);
+    let others = sweep.swept.iter().filter(|name| *name != x && row.swept.contains_key(*name));
     let settings = label(others.map(|name| (name.as_str(), row.swept[name].as_str())));
     let alike = sweeps.iter().filter(|other| other.name == sweep.name).count();
     let name = if alike > 1 { sweep.path.display().to_string() } else { sweep.name.clone() };

@@ -35,7 +35,7 @@ fn results_do_not_depend_on_threads() {
     let sweep = read("threads", "[sweep]\nload = [0.05, 0.1, 0.2]\nseed = [1, 2]\n").unwrap();
     let result = |threads| {
         let rows = run(&sweep, threads);
-        (csv(&sweep, &rows), serde_json::to_string(&json(&rows)).unwrap())
+        (csv(&sweep.names, &rows), serde_json::to_string(&json(&rows)).unwrap())
     };
     assert_eq!(result(1), result(3));
     assert_eq!(result(1).0.lines().count(), 7);
@@ -45,12 +45,12 @@ fn results_do_not_depend_on_threads() {
 fn charts_have_a_curve_per_combination() {
     let sweep = read("charts", "[sweep]\nload = [0.05, 0.1]\npattern = [\"uniform\", \"hotspot:3,0.2\"]\n").unwrap();
     let rows = run(&sweep, 1);
-    let charts = charts(&sweep, &rows);
+    let charts = charts(&sweep.names, &rows);
     assert_eq!(charts.iter().map(|(file, _)| file.as_str()).collect::<Vec<_>>(), ["latency", "throughput"]);
     let names: Vec<&str> = charts[1].1.curves.iter().map(|c| c.0.as_str()).collect();
     assert_eq!(names, ["uniform", "hotspot:3,0.2"]);
     assert!(charts.iter().all(|(_, chart)| chart.svg().is_ok()));
-    assert!(csv(&sweep, &rows).contains("\n\"hotspot:3,0.2\",0.05,"));
+    assert!(csv(&sweep.names, &rows).contains("\n\"hotspot:3,0.2\",0.05,"));
 }
 
 #[test]
@@ -75,11 +75,11 @@ fn sizes_and_workloads_are_swept_too() {
         Sweep::read(&file("size", &format!("router = \"generic\"\n[sweep]\n{text}")), &Keys::default()).unwrap().0;
     assert_eq!(sweep.names, ["workload", "topology"]);
     let rows = run(&sweep, 2);
-    let charts = charts(&sweep, &rows);
+    let charts = charts(&sweep.names, &rows);
     let time = &charts.iter().find(|(file, _)| file == "time").unwrap().1;
     let points: Vec<f64> = time.curves[0].1.iter().map(|p| p.0).collect();
     assert_eq!((time.x.as_str(), time.curves[0].0.as_str(), points), ("nodes", "all-to-all:64", vec![4.0, 9.0]));
-    assert!(summary(&sweep, &rows).contains("round_trip_cycles"));
+    assert!(summary(&sweep.names, &rows).contains("round_trip_cycles"));
 }
 
 /// Runs `sweep` with its file `partial` until `most` more points are there.
@@ -124,10 +124,10 @@ fn an_ended_sweep_goes_on_from_what_was_finished() {
     std::fs::write(&partial, &bytes[..bytes.len() - 9]).unwrap();
     let (resumed, whole) = (some(&sweep, &partial, 100).unwrap(), run(&sweep, 2));
     assert_eq!(lines(), 9);
-    assert_eq!(csv(&sweep, &resumed), csv(&sweep, &whole));
+    assert_eq!(csv(&sweep.names, &resumed), csv(&sweep.names, &whole));
     let text = |rows: &[Row]| serde_json::to_string(&json(rows)).unwrap();
     assert_eq!(text(&resumed), text(&whole));
-    let drawn = |rows: &[Row]| charts(&sweep, rows).iter().map(|(_, c)| c.svg().unwrap()).collect::<String>();
+    let drawn = |rows: &[Row]| charts(&sweep.names, rows).iter().map(|(_, c)| c.svg().unwrap()).collect::<String>();
     assert_eq!(drawn(&resumed), drawn(&whole));
 
     // So does a first line that was cut; a line of something else is named.
@@ -158,10 +158,10 @@ fn the_most_that_was_carried_is_not_what_is_left_beyond_saturation() {
     assert!(rows[2].saturated());
     rows[1].result.insert(accepted.into(), 0.25.into());
     rows[2].result.insert(accepted.into(), 0.125.into());
-    let shown = summary(&sweep, &rows);
+    let shown = summary(&sweep.names, &rows);
     let most = "most carried pattern hotspot:5,0.2: 0.25 flits per node and cycle, at load 0.3\n";
     assert!(shown.contains(most) && shown.matches("most carried").count() == 2, "{shown}");
 
     let light = read("light", "[sweep]\nload = [0.01, 0.02]\n").unwrap();
-    assert!(!summary(&light, &run(&light, 1)).contains("most carried"), "nothing is saturated");
+    assert!(!summary(&light.names, &run(&light, 1)).contains("most carried"), "nothing is saturated");
 }

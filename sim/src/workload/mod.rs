@@ -87,8 +87,19 @@ pub struct Shows {
 }
 
 /// Settings that describe traffic rather than the machine.
-pub const TRAFFIC_KEYS: [&str; 10] =
-    ["length", "load", "pattern", "rates", "process", "probe", "warmup", "cycles", "precision", "cycles-max"];
+pub const TRAFFIC_KEYS: [&str; 11] = [
+    "length",
+    "load",
+    "pattern",
+    "rates",
+    "process",
+    "probe",
+    "warmup",
+    "cycles",
+    "precision",
+    "cycles-max",
+    "find-saturation",
+];
 
 /// A kind of workload.
 pub struct WorkloadKind {

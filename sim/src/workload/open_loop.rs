@@ -2,7 +2,7 @@
 
 use super::{Report, Shows, TRAFFIC_KEYS, Watch, Workload, WorkloadKind};
 use crate::Error;
-use crate::run::{Experiment, driver};
+use crate::run::{Experiment, driver, knee};
 use std::sync::Arc;
 
 pub(super) const KIND: WorkloadKind = WorkloadKind {
@@ -26,6 +26,9 @@ impl Workload for OpenLoop {
         Shows { histogram: true, links: true, packets: true }
     }
     fn run(&self, experiment: &Experiment, watch: &mut Watch<'_>) -> Result<Report, Error> {
-        driver::run(experiment, watch).map(|outcome| outcome.report())
+        match experiment.find_saturation {
+            Some(resolution) => knee::find(experiment, resolution, watch),
+            None => driver::run(experiment, watch).map(|outcome| outcome.report()),
+        }
     }
 }
