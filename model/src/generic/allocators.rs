@@ -6,9 +6,9 @@
 use super::routers::Routers;
 use super::state::{
     ChannelState, EJECT_TO_CREDIT, GRANT_TO_ARRIVAL, GRANT_TO_CREDIT, GRANT_TO_SOURCE_CREDIT, Mask, Message, NO_OWNER,
-    Router, Wire,
+    Port, Router, Wire,
 };
-use crate::topology::Topology;
+use crate::topology::Route;
 use angara_fabric::bits::{bits, round_robin};
 use angara_fabric::raw::{PacketHandle, Stage};
 
@@ -149,7 +149,7 @@ impl<const N: usize, const P: usize, const W: usize> Router<N, P, W> {
     }
 }
 
-impl<T: Topology, const N: usize, const P: usize, const W: usize> Routers<T, N, P, W> {
+impl<T: Route, const N: usize, const P: usize, const W: usize> Routers<T, N, P, W> {
     /// One cycle of router `r`; whether it may have something to decide in the next one even if
     /// nothing arrives.
     #[inline(always)]
@@ -229,11 +229,14 @@ impl<T: Topology, const N: usize, const P: usize, const W: usize> Routers<T, N, 
         match near.wire {
             Wire::Router => {
                 let channel = near.peer + v;
-                self.calendar.soon(GRANT_TO_CREDIT, channel).credits.push((channel, flits as u32));
+                self.calendar
+                    .soon(GRANT_TO_CREDIT + usize::from(near.extra), channel)
+                    .credits
+                    .push((channel, flits as u32));
             }
             Wire::Away => {
                 let message = Message::Credit { channel: near.peer + v, flits };
-                self.outgoing.push((near.part, now + GRANT_TO_CREDIT as u64, message));
+                self.outgoing.push((near.part, now + GRANT_TO_CREDIT as u64 + u64::from(near.extra), message));
             }
             _ => {
                 let s = near.peer * self.vcs + v;
@@ -248,8 +251,10 @@ impl<T: Topology, const N: usize, const P: usize, const W: usize> Routers<T, N, 
         }
         let channel = far.peer + ov;
         match far.wire {
-            Wire::Router => self.calendar.soon(GRANT_TO_ARRIVAL, channel).arrivals.push((channel, h)),
-            Wire::Away => self.send_away(h, far.part, channel),
+            Wire::Router => {
+                self.calendar.soon(GRANT_TO_ARRIVAL + usize::from(far.extra), channel).arrivals.push((channel, h));
+            }
+            Wire::Away => self.send_away(h, &far, channel),
             _ => {
                 let last = GRANT_TO_ARRIVAL + flits as usize - 1;
                 self.calendar.later(last, base).deliveries.push(h);
@@ -267,10 +272,11 @@ impl<T: Topology, const N: usize, const P: usize, const W: usize> Routers<T, N, 
 
     /// The packet's next router is in another part.
     #[cold]
-    fn send_away(&mut self, h: PacketHandle, part: u8, channel: u32) {
+    fn send_away(&mut self, h: PacketHandle, far: &Port, channel: u32) {
         let (hot, cold) = self.pool.take(h);
         let traced = self.tracer.end(h);
         let message = Message::Arrival { channel, hot, cold, traced };
-        self.outgoing.push((part, self.calendar.now + GRANT_TO_ARRIVAL as u64, message));
+        let due = self.calendar.now + GRANT_TO_ARRIVAL as u64 + u64::from(far.extra);
+        self.outgoing.push((far.part, due, message));
     }
 }

@@ -1,10 +1,11 @@
 //! Puts a network of `generic` routers together, or parts of one for several threads.
 
-use super::routers::{Range, Routers};
+use super::routers::{Range, Routers, links};
+use super::state::WINDOW;
 use crate::engine::Engine;
-use crate::parallel::{Parallel, Part, cuts};
+use crate::parallel::{Parallel, Part, cuts, part_of};
 use crate::setup::{Generic, SetupError, Switching};
-use crate::topology::Topology;
+use crate::topology::{Route, Topology};
 use crate::wormhole;
 
 /// Most parts of a network.
@@ -16,6 +17,8 @@ pub(crate) struct Cuts {
     pub(crate) routers: Vec<u32>,
     /// First endpoint of every part.
     pub(crate) endpoints: Vec<u32>,
+    /// Cycles from an event to anything it causes in another part.
+    window: u64,
 }
 
 impl Cuts {
@@ -25,10 +28,15 @@ impl Cuts {
         // Endpoints are attached in ascending order, so those of a range of routers are a range, too.
         let attached: Vec<u32> = (0..endpoints as u32).map(|e| topology.attach(e).0).collect();
         let endpoints = cuts.iter().map(|&cut| attached.partition_point(|&r| r < cut) as u32).collect();
-        Cuts { routers: cuts, endpoints }
+        let across = links(topology).filter(|(from, _, to)| part_of(&cuts, *from) != part_of(&cuts, *to));
+        let extra = match cuts.len() {
+            1 => None,
+            _ => across.map(|(r, p, _)| topology.delay(r, p) - 1).min(),
+        };
+        Cuts { window: WINDOW + u64::from(extra.unwrap_or(0)), routers: cuts, endpoints }
     }
     pub(crate) fn range(&self, part: usize) -> Range<'_> {
-        Range { cuts: &self.routers, endpoint_cuts: &self.endpoints, part }
+        Range { cuts: &self.routers, endpoint_cuts: &self.endpoints, window: self.window, part }
     }
     /// The only part, or all of them, each with a thread of its own.
     pub(crate) fn engine<P: Part>(&self, part: impl Fn(Range) -> P) -> Result<Box<dyn Engine>, SetupError> {
@@ -43,7 +51,7 @@ impl Cuts {
 }
 
 /// An engine of as many parts as there are threads, with routers as large as necessary.
-pub(crate) fn engine<T: Topology + Clone + 'static>(
+pub(crate) fn engine<T: Route>(
     topology: T,
     p: &Generic,
     seed: u64,
@@ -57,7 +65,7 @@ pub(crate) fn engine<T: Topology + Clone + 'static>(
     }
 }
 
-fn assemble<T: Topology + Clone + 'static, const N: usize, const P: usize, const W: usize>(
+fn assemble<T: Route, const N: usize, const P: usize, const W: usize>(
     topology: T,
     p: &Generic,
     seed: u64,

@@ -4,14 +4,14 @@ use super::routers::Routers;
 use super::state::{Block, ChannelState, Message, NO_OWNER, Router, Source, WINDOW};
 use crate::engine::Engine;
 use crate::parallel::Part;
-use crate::topology::Topology;
+use crate::topology::Route;
 use angara_fabric::Tick;
 use angara_fabric::raw::{Delivery, Inconsistent, Injection, LinkLoad, Stage, Totals, TraceEvent};
 use angara_fabric::rng::{Purpose, draw};
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 
-impl<T: Topology, const N: usize, const P: usize, const W: usize> Routers<T, N, P, W> {
+impl<T: Route, const N: usize, const P: usize, const W: usize> Routers<T, N, P, W> {
     /// The next cycle in which anything happens.
     fn next_cycle(&self) -> Option<u64> {
         let now = self.calendar.now;
@@ -50,7 +50,7 @@ impl<T: Topology, const N: usize, const P: usize, const W: usize> Routers<T, N, 
     }
 }
 
-impl<T: Topology, const N: usize, const P: usize, const W: usize> Engine for Routers<T, N, P, W> {
+impl<T: Route, const N: usize, const P: usize, const W: usize> Engine for Routers<T, N, P, W> {
     fn inject(&mut self, p: Injection) {
         assert!(
             (1..=self.packet_max).contains(&p.flits),
@@ -154,10 +154,10 @@ impl<T: Topology, const N: usize, const P: usize, const W: usize> Engine for Rou
     }
 }
 
-impl<T: Topology + 'static, const N: usize, const P: usize, const W: usize> Part for Routers<T, N, P, W> {
+impl<T: Route, const N: usize, const P: usize, const W: usize> Part for Routers<T, N, P, W> {
     type Message = Message;
     fn lookahead(&self) -> Tick {
-        self.clock.time(WINDOW)
+        self.clock.time(self.window)
     }
     fn take_outgoing(&mut self, post: &mut dyn FnMut(usize, Tick, Message)) {
         for (part, due, message) in self.outgoing.drain(..) {

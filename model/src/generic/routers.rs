@@ -8,7 +8,7 @@ use super::state::{
 use crate::parallel::part_of;
 use crate::pool::{Pool, Queue};
 use crate::setup::Generic;
-use crate::topology::{Class, End, Topology};
+use crate::topology::{Class, End, Outputs, Route, Topology};
 use angara_fabric::bits::bits;
 use angara_fabric::raw::{Delivery, LinkLoad, PacketHandle, Stage, Totals, Tracer};
 use std::cmp::Reverse;
@@ -28,6 +28,8 @@ pub(crate) struct Range<'a> {
     pub(crate) cuts: &'a [u32],
     /// First endpoint of every part.
     pub(crate) endpoint_cuts: &'a [u32],
+    /// Cycles from an event to anything it causes in another part.
+    pub(crate) window: u64,
     /// Number of this part.
     pub(crate) part: usize,
 }
@@ -49,7 +51,9 @@ impl Range<'_> {
                 End::Endpoint(e) => (e - self.endpoint_cuts[self.part], Wire::Endpoint, self.part),
                 End::Open => (0, Wire::Open, self.part),
             };
-            Port { peer, wire, part: part as u8, vc_turn: 0, out_turn: 0, in_turn: 0 }
+            let link = matches!(wire, Wire::Router | Wire::Away);
+            let extra = if link { topology.delay(router, port as u8) - 1 } else { 0 };
+            Port { peer, wire, part: part as u8, vc_turn: 0, out_turn: 0, in_turn: 0, extra }
         })
     }
 }
@@ -72,6 +76,8 @@ pub(super) struct Routers<T, const N: usize, const P: usize, const W: usize> {
     pub(super) sources: Vec<Source>,
     pub(super) source_credits: Vec<u16>,
     pub(super) calendar: Calendar,
+    /// Cycles from an event to anything it causes in another part.
+    pub(super) window: u64,
     pub(super) blocks: Vec<Block>,
     /// The block being processed; an empty one is in its place meanwhile.
     pub(super) here: Block,
@@ -85,7 +91,43 @@ pub(super) struct Routers<T, const N: usize, const P: usize, const W: usize> {
     pub(super) link_loads: Vec<LinkLoad>,
 }
 
-impl<T: Topology, const N: usize, const P: usize, const W: usize> Routers<T, N, P, W> {
+/// Outputs of a router as its topology sees them.
+struct View<'a, const N: usize, const P: usize, const W: usize> {
+    router: &'a Router<N, P, W>,
+    vcs: u32,
+    buffer: u16,
+}
+
+impl<const N: usize, const P: usize, const W: usize> View<'_, N, P, W> {
+    fn channels(&self, port: u8) -> &[OutVc] {
+        &self.router.outputs[usize::from(port) << Router::<N, P, W>::SHIFT..][..self.vcs as usize]
+    }
+}
+
+impl<const N: usize, const P: usize, const W: usize> Outputs for View<'_, N, P, W> {
+    fn used(&self, port: u8) -> u32 {
+        self.channels(port).iter().map(|out| u32::from(self.buffer - out.credits)).sum()
+    }
+    fn owned(&self, port: u8) -> u32 {
+        self.channels(port).iter().filter(|out| out.owner != NO_OWNER).count() as u32
+    }
+}
+
+/// Cycles beyond one that a flit takes on the longest link.
+pub(crate) fn longest(topology: &impl Topology) -> u8 {
+    links(topology).map(|(r, p, _)| topology.delay(r, p) - 1).max().unwrap_or(0)
+}
+
+/// All links: router, port, and the router they lead to.
+pub(crate) fn links(topology: &impl Topology) -> impl Iterator<Item = (u32, u8, u32)> {
+    let ports = (0..topology.routers() as u32).flat_map(|r| (0..topology.ports() as u8).map(move |p| (r, p)));
+    ports.filter_map(|(r, p)| match topology.output(r, p) {
+        End::Router { router, .. } => Some((r, p, router)),
+        _ => None,
+    })
+}
+
+impl<T: Route, const N: usize, const P: usize, const W: usize> Routers<T, N, P, W> {
     /// log2 of the channels of a router and of a port.
     pub(super) const ROUTER: u32 = N.trailing_zeros();
     pub(super) const PORT: u32 = Router::<N, P, W>::SHIFT;
@@ -143,7 +185,8 @@ impl<T: Topology, const N: usize, const P: usize, const W: usize> Routers<T, N, 
             routers: here.clone().map(router).collect(),
             source_credits: vec![p.buffer_flits; sources.len() * p.vcs as usize],
             sources,
-            calendar: Calendar::new(reach, blocks.len(), block_shift),
+            calendar: Calendar::new(reach, longest(&topology), blocks.len(), block_shift),
+            window: range.window,
             blocks,
             here: Block::default(),
             scratch: Scratch::default(),
@@ -231,7 +274,15 @@ impl<T: Topology, const N: usize, const P: usize, const W: usize> Routers<T, N, 
         // else, lets the processor fetch many at once.
         for &(i, packet) in &due.arrivals {
             let hot = &mut self.pool.hot[packet.index()];
-            let hop = self.topology.next(self.first_router + (i >> Self::ROUTER), &mut hot.route);
+            let r = i >> Self::ROUTER;
+            let at = self.first_router + r;
+            let hop = if T::LOOKS {
+                let view = View { router: &self.routers[r as usize], vcs: self.vcs, buffer: self.buffer };
+                let input = i >> Self::PORT & (P as u32 - 1);
+                self.topology.choose(at, input as u8, &mut hot.route, &view)
+            } else {
+                self.topology.next(at, &mut hot.route)
+            };
             hot.mark = (hop.port as u32) << Self::PORT | self.allowed[hop.class.index() % Class::COUNT] << 16;
             hot.routers += 1;
         }

@@ -11,8 +11,8 @@ use angara_fabric::raw::{Delivery, PacketHandle};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// From a switch grant to the head's arrival at the next router: crossbar 1, link 2 (one in flight,
-/// one to be written and read).
+/// From a switch grant to the head's arrival at the next router, over a link of one cycle: crossbar 1, link 2 (one in
+/// flight, one to be written and read). A longer link takes so much longer.
 pub(crate) const GRANT_TO_ARRIVAL: usize = 3;
 /// From a switch grant to its credit being usable upstream: channel 2, processing 2.
 pub(crate) const GRANT_TO_CREDIT: usize = 4;
@@ -164,6 +164,8 @@ pub(crate) struct Port {
     pub(crate) vc_turn: u8,
     pub(crate) out_turn: u8,
     pub(crate) in_turn: u8,
+    /// Cycles beyond one that a flit takes on the link, and a credit in the other direction.
+    pub(crate) extra: u8,
 }
 
 /// A router: places for `N` channels of `P` ports.
@@ -287,10 +289,12 @@ impl Later {
     }
 }
 
-/// Cycles for which [`Soon`] is kept: no more than necessary, so that its lists stay in a cache. Another block
-/// may be a window behind the one that makes an entry.
-const SOON: usize = (EJECT_TO_CREDIT + 1).next_power_of_two();
-const _: () = assert!(GRANT_TO_CREDIT + WINDOW as usize <= SOON);
+/// Cycles for which things are kept that are due soon, if the longest link takes `extra` cycles more than one: a power
+/// of two, and no more than necessary, so that the lists stay in a cache. Another block may be a window behind the one that
+/// makes an entry.
+pub(crate) fn soon_cycles(extra: u8) -> usize {
+    (EJECT_TO_CREDIT + 1).max(GRANT_TO_CREDIT + usize::from(extra) + WINDOW as usize).next_power_of_two()
+}
 
 /// Everything that is due, by cycle and block.
 pub(super) struct Calendar {
@@ -300,18 +304,21 @@ pub(super) struct Calendar {
     pub(super) now: u64,
     /// Cycles `later` covers, less 1: a power of two less 1.
     mask: usize,
+    /// The same for `soon`.
+    soon_mask: usize,
     blocks: usize,
     /// log2 of the channels of a block.
     block_shift: u32,
 }
 
 impl Calendar {
-    /// For delays below `reach` cycles.
-    pub(super) fn new(reach: usize, blocks: usize, block_shift: u32) -> Calendar {
+    /// For delays below `reach` cycles, and links that take at most `extra` cycles more than one.
+    pub(super) fn new(reach: usize, extra: u8, blocks: usize, block_shift: u32) -> Calendar {
         let cycles = reach.next_power_of_two();
-        let soon = (0..SOON * blocks).map(|_| Soon::default()).collect();
+        let soon_mask = soon_cycles(extra) - 1;
+        let soon = (0..(soon_mask + 1) * blocks).map(|_| Soon::default()).collect();
         let later = (0..cycles * blocks).map(|_| Later::default()).collect();
-        Calendar { soon, later, now: 0, mask: cycles - 1, blocks, block_shift }
+        Calendar { soon, later, now: 0, mask: cycles - 1, soon_mask, blocks, block_shift }
     }
     #[inline(always)]
     pub(super) fn block(&self, channel: u32) -> usize {
@@ -319,7 +326,7 @@ impl Calendar {
     }
     #[inline(always)]
     fn soon_slot(&self, cycle: u64, block: usize) -> usize {
-        (cycle as usize % SOON) * self.blocks + block
+        (cycle as usize & self.soon_mask) * self.blocks + block
     }
     #[inline(always)]
     fn later_slot(&self, cycle: u64, block: usize) -> usize {
@@ -359,9 +366,10 @@ impl Calendar {
     pub(super) fn next(&self) -> Option<u64> {
         let soon = |t, b| !self.soon[self.soon_slot(t, b)].is_empty();
         let later = |t, b| !self.later[self.later_slot(t, b)].is_empty();
-        let near = self.now + SOON as u64;
-        let mut cycles = self.now..=self.now + self.mask as u64;
-        cycles.find(|&t| (0..self.blocks).any(|b| t < near && soon(t, b) || later(t, b)))
+        let near = self.now + self.soon_mask as u64 + 1;
+        let mut cycles = self.now..=self.now + self.mask.max(self.soon_mask) as u64;
+        let far = self.now + self.mask as u64;
+        cycles.find(|&t| (0..self.blocks).any(|b| t < near && soon(t, b) || t <= far && later(t, b)))
     }
     pub(super) fn memory_bytes(&self) -> usize {
         self.soon.iter().map(Soon::memory_bytes).sum::<usize>()

@@ -1,5 +1,67 @@
 //! All topologies as one type.
 
+use super::contract::{Route, Topology, TopologyError, check};
+use crate::engine::Engine;
+use crate::setup::{Generic, SetupError};
+use std::fmt;
+use std::sync::Arc;
+
+/// A topology that this crate does not know. [`AnyTopology::outside`](super::AnyTopology::outside) makes one.
+#[derive(Clone)]
+pub struct Outside(Arc<dyn Foreign>);
+
+/// [`Route`] without its type, so that the engine is still compiled for it.
+trait Foreign: Topology + fmt::Display {
+    fn generic(&self, p: &Generic, seed: u64, threads: usize) -> Result<Box<dyn Engine>, SetupError>;
+    fn topology(&self) -> &(dyn Topology + 'static);
+}
+
+impl<T: Route + fmt::Display> Foreign for T {
+    fn generic(&self, p: &Generic, seed: u64, threads: usize) -> Result<Box<dyn Engine>, SetupError> {
+        crate::generic::engine(self.clone(), p, seed, threads)
+    }
+    fn topology(&self) -> &(dyn Topology + 'static) {
+        self
+    }
+}
+
+impl Outside {
+    /// `topology`, if its parts fit together.
+    pub(super) fn new(topology: impl Route + fmt::Display) -> Result<Outside, TopologyError> {
+        match check(&topology) {
+            Ok(()) => Ok(Outside(Arc::new(topology))),
+            Err(why) => Err(TopologyError { text: topology.to_string(), why }),
+        }
+    }
+    pub(super) fn generic(&self, p: &Generic, seed: u64, threads: usize) -> Result<Box<dyn Engine>, SetupError> {
+        self.0.generic(p, seed, threads)
+    }
+    pub(super) fn topology(&self) -> &(dyn Topology + 'static) {
+        self.0.topology()
+    }
+}
+
+impl fmt::Display for Outside {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Debug for Outside {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Outside({self})")
+    }
+}
+
+/// Two are the same if they are written the same way.
+impl PartialEq for Outside {
+    fn eq(&self, other: &Outside) -> bool {
+        self.to_string() == other.to_string()
+    }
+}
+
+impl Eq for Outside {}
+
 /// Declares [`AnyTopology`](super::AnyTopology), one variant for each topology there is.
 macro_rules! topologies {
     ($($name:ident),*) => {
@@ -8,9 +70,18 @@ macro_rules! topologies {
         #[allow(missing_docs)] // the types say it
         pub enum AnyTopology {
             $($name($name),)*
+            /// One of another crate.
+            Outside(Outside),
         }
 
         impl AnyTopology {
+            /// A topology of another crate; how it is written must tell it from others.
+            ///
+            /// # Errors
+            /// Returns which of its parts do not fit together.
+            pub fn outside(topology: impl Route + std::fmt::Display) -> Result<AnyTopology, TopologyError> {
+                Outside::new(topology).map(AnyTopology::Outside)
+            }
             /// Every form that can be written.
             pub fn forms() -> String {
                 let kinds = [$($name::FORMS),*];
@@ -26,6 +97,7 @@ macro_rules! topologies {
             ) -> Result<Box<dyn crate::engine::Engine>, crate::SetupError> {
                 match self {
                     $(AnyTopology::$name(t) => crate::generic::engine(t.clone(), p, seed, threads),)*
+                    AnyTopology::Outside(t) => t.generic(p, seed, threads),
                 }
             }
         }
@@ -35,6 +107,7 @@ macro_rules! topologies {
             fn deref(&self) -> &(dyn Topology + 'static) {
                 match self {
                     $(AnyTopology::$name(t) => t,)*
+                    AnyTopology::Outside(t) => t.topology(),
                 }
             }
         }
@@ -43,6 +116,7 @@ macro_rules! topologies {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 match self {
                     $(AnyTopology::$name(t) => t.fmt(f),)*
+                    AnyTopology::Outside(t) => t.fmt(f),
                 }
             }
         }

@@ -6,20 +6,24 @@ use std::fmt;
 
 /// Most ports of one router.
 pub const PORTS_MAX: usize = 64;
+/// Most cycles of a flit on a link.
+pub const DELAY_MAX: u8 = 250;
 /// Most dimensions of a torus or mesh.
 pub const DIMS_MAX: usize = 6;
 
 /// Rest of a packet's way; its meaning belongs to the topology.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RouteState {
-    pub(crate) lo: u64,
-    pub(crate) hi: u64,
+    /// First word.
+    pub lo: u64,
+    /// Second word.
+    pub hi: u64,
 }
 
 impl RouteState {
     /// The next random word of a route that keeps its last one in `hi`.
     #[inline(always)]
-    pub(super) fn advance(&mut self) -> u64 {
+    pub fn advance(&mut self) -> u64 {
         self.hi = rng::mix(self.hi.wrapping_add(rng::STEP));
         self.hi
     }
@@ -157,6 +161,11 @@ pub trait Topology: Send + Sync {
     fn start(&self, src: u32, dst: u32, random: u64) -> RouteState;
     /// The output the packet wants at `router`, updating what it remembers for the next one.
     fn next(&self, router: u32, route: &mut RouteState) -> Hop;
+    /// Cycles of a flit on the link that leaves `router` through `port`, 1 to [`DELAY_MAX`]; the credits of what comes
+    /// over the link in the other direction take as long.
+    fn delay(&self, _router: u32, _port: u8) -> u8 {
+        1
+    }
     /// Returns what keeps the generic profile from deadlock.
     fn classes(&self) -> Classes {
         Classes::One
@@ -183,6 +192,27 @@ pub trait Topology: Send + Sync {
         let (router, rows) = (router as usize, self.routers().div_ceil(columns));
         let title = format!("{} links", self.port_name(port));
         Cell { panel: (port.into(), 0), title, columns, rows, column: router % columns, row: router / columns }
+    }
+}
+
+/// What a router of the generic profile knows of its outputs when a packet reaches it: the credits and
+/// tails of this cycle have been counted, nothing has been decided yet.
+pub trait Outputs {
+    /// Flits that may still be in the buffers behind `port`: credits of all its channels that have not come back.
+    fn used(&self, port: u8) -> u32;
+    /// Channels of `port` that a packet owns.
+    fn owned(&self, port: u8) -> u32;
+}
+
+/// A topology by which the generic profile routes: called once for every packet and router, and compiled into the
+/// engine.
+pub trait Route: Topology + Clone + 'static {
+    /// True if [`Route::choose`] looks at the outputs; without that it is never called.
+    const LOOKS: bool = false;
+    /// The output wanted by a packet that has reached `router` through `input`, updating what it remembers.
+    #[inline(always)]
+    fn choose(&self, router: u32, _input: u8, route: &mut RouteState, _outputs: &impl Outputs) -> Hop {
+        self.next(router, route)
     }
 }
 
@@ -213,4 +243,60 @@ pub const NODES_MAX: u64 = 1 << 24;
 /// Refuses more endpoints than there may be.
 pub(super) fn check_nodes(nodes: u64) -> Result<(), String> {
     if nodes <= NODES_MAX { Ok(()) } else { Err(format!("{nodes} nodes; at most {NODES_MAX} are supported")) }
+}
+
+/// Refuses a topology whose parts do not fit together: every link has two ends, every endpoint is where its
+/// router says, in ascending order.
+pub(super) fn check(t: &dyn Topology) -> Result<(), String> {
+    let (routers, ports, endpoints) = (t.routers() as u64, t.ports(), t.endpoints() as u64);
+    check_nodes(routers.max(endpoints))?;
+    if ports > PORTS_MAX {
+        return Err(format!("{ports} ports; a router has at most {PORTS_MAX}"));
+    }
+    if routers == 0 || endpoints == 0 {
+        return Err(format!("{routers} routers and {endpoints} endpoints; give at least one of each"));
+    }
+    let places = (0..routers as u32).flat_map(|r| (0..ports as u8).map(move |p| (r, p)));
+    for (r, p) in places {
+        match t.output(r, p) {
+            End::Router { router, port } => {
+                if u64::from(router) >= routers || usize::from(port) >= ports {
+                    return Err(format!(
+                        "port {p} of router {r} leads to port {port} of router {router}, which is not there"
+                    ));
+                }
+                let back = t.output(router, port);
+                if back != (End::Router { router: r, port: p }) {
+                    return Err(format!(
+                        "port {p} of router {r} leads to port {port} of router {router}, which leads elsewhere"
+                    ));
+                }
+                let delay = t.delay(r, p);
+                if !(1..=DELAY_MAX).contains(&delay) {
+                    return Err(format!(
+                        "the link of port {p} of router {r} takes {delay} cycles; give 1 to {DELAY_MAX}"
+                    ));
+                }
+            }
+            End::Endpoint(e) if u64::from(e) >= endpoints || t.attach(e) != (r, p) => {
+                return Err(format!("port {p} of router {r} leads to endpoint {e}, which is elsewhere"));
+            }
+            End::Endpoint(_) | End::Open => {}
+        }
+    }
+    let mut last = 0;
+    for e in 0..endpoints as u32 {
+        let (router, port) = t.attach(e);
+        if u64::from(router) >= routers || usize::from(port) >= ports || t.output(router, port) != End::Endpoint(e) {
+            return Err(format!("endpoint {e} is at port {port} of router {router}, which does not lead to it"));
+        }
+        if router < last {
+            return Err(format!("endpoint {e} is at router {router}, the one before at {last}; number them by router"));
+        }
+        last = router;
+    }
+    if t.layout().endpoints() as u64 != endpoints {
+        return Err(format!("its layout has {} endpoints, it has {endpoints}", t.layout().endpoints()));
+    }
+    Ok(())
 }

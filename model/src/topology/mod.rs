@@ -13,14 +13,20 @@ mod fat_tree;
 mod grid;
 mod layout;
 
+pub use any::Outside;
 pub use cayley::Cayley;
 pub use clos::Clos;
 pub use contract::{
-    Cell, Class, Classes, DIMS_MAX, End, Hop, NODES_MAX, PORTS_MAX, RouteState, Routing, Topology, TopologyError,
-    Written,
+    Cell, Class, Classes, DELAY_MAX, DIMS_MAX, End, Hop, NODES_MAX, Outputs, PORTS_MAX, Route, RouteState, Routing,
+    Topology, TopologyError, Written,
 };
 pub use fat_tree::FatTree;
 pub use grid::Grid;
 pub use layout::{Layout, LayoutKind};
+
+impl Route for Grid {}
+impl Route for FatTree {}
+impl Route for Clos {}
+impl Route for Cayley {}
 
 any::topologies! { Grid, FatTree, Clos, Cayley }

@@ -3,16 +3,16 @@
 use super::routers::Routers;
 use super::state::{ChannelState, Message, Router, Source};
 use crate::engine::Engine;
-use crate::generic::state::{NO_OWNER, WINDOW};
+use crate::generic::state::NO_OWNER;
 use crate::parallel::Part;
-use crate::topology::Topology;
+use crate::topology::Route;
 use angara_fabric::Tick;
 use angara_fabric::raw::{Delivery, Inconsistent, Injection, LinkLoad, PacketHandle, Stage, Totals, TraceEvent};
 use angara_fabric::rng::{Purpose, draw};
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 
-impl<T: Topology, const N: usize, const P: usize, const W: usize> Routers<T, N, P, W> {
+impl<T: Route, const N: usize, const P: usize, const W: usize> Routers<T, N, P, W> {
     /// The next cycle in which anything happens.
     fn next_cycle(&self) -> Option<u64> {
         let now = self.calendar.now;
@@ -24,7 +24,7 @@ impl<T: Topology, const N: usize, const P: usize, const W: usize> Routers<T, N, 
     }
 }
 
-impl<T: Topology, const N: usize, const P: usize, const W: usize> Engine for Routers<T, N, P, W> {
+impl<T: Route, const N: usize, const P: usize, const W: usize> Engine for Routers<T, N, P, W> {
     fn inject(&mut self, p: Injection) {
         assert!(
             (1..=self.packet_max).contains(&p.flits),
@@ -127,10 +127,10 @@ impl<T: Topology, const N: usize, const P: usize, const W: usize> Engine for Rou
     }
 }
 
-impl<T: Topology + 'static, const N: usize, const P: usize, const W: usize> Part for Routers<T, N, P, W> {
+impl<T: Route, const N: usize, const P: usize, const W: usize> Part for Routers<T, N, P, W> {
     type Message = Message;
     fn lookahead(&self) -> Tick {
-        self.clock.time(WINDOW)
+        self.clock.time(self.window)
     }
     fn take_outgoing(&mut self, post: &mut dyn FnMut(usize, Tick, Message)) {
         for (part, due, message) in self.outgoing.drain(..) {

@@ -2,15 +2,37 @@
 
 use super::state::{Calendar, ChannelState, Due, InVc, Message, OutVc, Router, Source};
 use super::switch::Scratch;
-use crate::generic::routers::{Range, SOURCE_TO_ARRIVAL};
+use crate::generic::routers::{Range, SOURCE_TO_ARRIVAL, longest};
 use crate::generic::state::{Bits, Clock, Mask, NO_OWNER};
 use crate::pool::{Pool, Queue};
 use crate::setup::Generic;
-use crate::topology::{Class, Topology};
+use crate::topology::{Class, Outputs, Route};
 use angara_fabric::bits::bits;
 use angara_fabric::raw::{Delivery, LinkLoad, PacketHandle, Stage, Totals, Tracer};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+
+/// Outputs of a router as its topology sees them.
+struct View<'a, const N: usize, const P: usize, const W: usize> {
+    router: &'a Router<N, P, W>,
+    vcs: u32,
+    buffer: u16,
+}
+
+impl<const N: usize, const P: usize, const W: usize> View<'_, N, P, W> {
+    fn channels(&self, port: u8) -> &[OutVc] {
+        &self.router.outputs[usize::from(port) << Router::<N, P, W>::SHIFT..][..self.vcs as usize]
+    }
+}
+
+impl<const N: usize, const P: usize, const W: usize> Outputs for View<'_, N, P, W> {
+    fn used(&self, port: u8) -> u32 {
+        self.channels(port).iter().map(|out| u32::from(self.buffer - out.credits)).sum()
+    }
+    fn owned(&self, port: u8) -> u32 {
+        self.channels(port).iter().filter(|out| out.owner != NO_OWNER).count() as u32
+    }
+}
 
 /// Routers, sources and links of a network of wormhole routers, or of a part of it. Routers, channels and endpoints are
 /// numbered from 0 within the part. See [`super::state`] for `N`, `P` and `W`.
@@ -32,6 +54,8 @@ pub(crate) struct Routers<T, const N: usize, const P: usize, const W: usize> {
     pub(super) sources: Vec<Source>,
     pub(super) source_credits: Vec<u16>,
     pub(super) calendar: Calendar,
+    /// Cycles from an event to anything it causes in another part.
+    pub(super) window: u64,
     /// Routers that may have something to decide.
     pub(super) awake: Bits,
     /// Sources to look at.
@@ -47,7 +71,7 @@ pub(crate) struct Routers<T, const N: usize, const P: usize, const W: usize> {
     pub(super) link_loads: Vec<LinkLoad>,
 }
 
-impl<T: Topology, const N: usize, const P: usize, const W: usize> Routers<T, N, P, W> {
+impl<T: Route, const N: usize, const P: usize, const W: usize> Routers<T, N, P, W> {
     /// log2 of the channels of a router and of a port.
     pub(super) const ROUTER: u32 = N.trailing_zeros();
     pub(super) const PORT: u32 = Router::<N, P, W>::SHIFT;
@@ -89,7 +113,8 @@ impl<T: Topology, const N: usize, const P: usize, const W: usize> Routers<T, N, 
             routers: here.clone().map(router).collect(),
             sources: endpoints.clone().map(source).collect(),
             source_credits: vec![p.buffer_flits; endpoints.len() * p.vcs as usize],
-            calendar: Calendar::default(),
+            calendar: Calendar::new(longest(&topology)),
+            window: range.window,
             awake: Bits::new(here.len()),
             sending: Bits::new(endpoints.len()),
             far: BinaryHeap::new(),
@@ -191,14 +216,21 @@ impl<T: Topology, const N: usize, const P: usize, const W: usize> Routers<T, N, 
             }
             let idle = input.state == ChannelState::Idle;
             let hot = &mut self.pool.hot[packet.index()];
-            let hop = self.topology.next(self.first_router + r, &mut hot.route);
+            let at = self.first_router + r;
+            let hop = if T::LOOKS {
+                let view = View { router: &self.routers[r as usize], vcs: self.vcs, buffer: self.buffer };
+                self.topology.choose(at, (i >> Self::PORT) as u8, &mut hot.route, &view)
+            } else {
+                self.topology.next(at, &mut hot.route)
+            };
             hot.mark = (hop.port as u32) << Self::PORT | self.allowed[hop.class.index() % Class::COUNT] << 16;
             hot.routers += 1;
+            let router = &mut self.routers[r as usize];
             if idle {
                 router.compete(i, packet, &self.pool);
                 self.awake.set(r);
             } else {
-                input.waiting.push(&mut self.pool, packet);
+                router.input(i).waiting.push(&mut self.pool, packet);
             }
             self.trace(packet, channel, Stage::Arrived);
         }

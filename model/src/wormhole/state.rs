@@ -1,6 +1,6 @@
 //! State of wormhole routers and sources, and what is due in the next cycles.
 
-use crate::generic::state::{EJECT_TO_CREDIT, Mask, Port};
+use crate::generic::state::{Mask, Port, soon_cycles};
 use crate::pool::{Cold, Hot, Pool, Queue};
 use angara_fabric::raw::PacketHandle;
 
@@ -182,27 +182,34 @@ impl Due {
     }
 }
 
-/// Cycles that a calendar covers.
-const CYCLES: usize = (EJECT_TO_CREDIT + 1).next_power_of_two();
-
 /// Everything that is due, by cycle.
-#[derive(Default)]
 pub(super) struct Calendar {
-    due: [Due; CYCLES],
+    /// By cycle, modulo their number, a power of two.
+    due: Vec<Due>,
     /// The cycle being processed, or the next one.
     pub(super) now: u64,
 }
 
 impl Calendar {
+    /// For links that take at most `extra` cycles more than one.
+    pub(super) fn new(extra: u8) -> Calendar {
+        Calendar { due: (0..soon_cycles(extra)).map(|_| Due::default()).collect(), now: 0 }
+    }
+    #[inline(always)]
+    fn slot(&self, cycle: u64) -> usize {
+        cycle as usize & (self.due.len() - 1)
+    }
     /// Returns what is due `delay` cycles from now.
     #[inline(always)]
     pub(super) fn after(&mut self, delay: usize) -> &mut Due {
-        &mut self.due[(self.now as usize + delay) % CYCLES]
+        let slot = self.slot(self.now + delay as u64);
+        &mut self.due[slot]
     }
-    /// Returns what is due in `cycle`, which is less than [`CYCLES`] from now.
+    /// Returns what is due in `cycle`, which is less than the cycles covered from now.
     #[inline(always)]
     pub(super) fn at(&mut self, cycle: u64) -> &mut Due {
-        &mut self.due[cycle as usize % CYCLES]
+        let slot = self.slot(cycle);
+        &mut self.due[slot]
     }
     /// Takes what is due now; give the lists back when they have been worked off.
     pub(super) fn take(&mut self) -> Due {
@@ -213,7 +220,7 @@ impl Calendar {
     }
     /// The next cycle in which something is due.
     pub(super) fn next(&self) -> Option<u64> {
-        (self.now..self.now + CYCLES as u64).find(|&t| !self.due[t as usize % CYCLES].is_empty())
+        (self.now..self.now + self.due.len() as u64).find(|&t| !self.due[self.slot(t)].is_empty())
     }
     pub(super) fn memory_bytes(&self) -> usize {
         self.due.iter().map(Due::memory_bytes).sum()

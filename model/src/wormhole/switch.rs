@@ -6,9 +6,9 @@
 use super::routers::Routers;
 use super::state::{ChannelState, Message, Router};
 use crate::generic::state::{
-    EJECT_TO_CREDIT, GRANT_TO_ARRIVAL, GRANT_TO_CREDIT, GRANT_TO_SOURCE_CREDIT, Mask, NO_OWNER, Wire,
+    EJECT_TO_CREDIT, GRANT_TO_ARRIVAL, GRANT_TO_CREDIT, GRANT_TO_SOURCE_CREDIT, Mask, NO_OWNER, Port, Wire,
 };
-use crate::topology::Topology;
+use crate::topology::Route;
 use angara_fabric::bits::{bits, round_robin};
 use angara_fabric::raw::{PacketHandle, Stage};
 
@@ -176,7 +176,7 @@ enum Rest {
     Nothing,
 }
 
-impl<T: Topology, const N: usize, const P: usize, const W: usize> Routers<T, N, P, W> {
+impl<T: Route, const N: usize, const P: usize, const W: usize> Routers<T, N, P, W> {
     /// One cycle of router `r`; whether it may have something to decide in the next one even if nothing arrives.
     #[inline(always)]
     pub(super) fn allocate(&mut self, r: u32) -> bool {
@@ -267,9 +267,12 @@ impl<T: Topology, const N: usize, const P: usize, const W: usize> Routers<T, N, 
             router.ready.clear(i);
         }
         match near.wire {
-            Wire::Router => self.calendar.after(GRANT_TO_CREDIT).credits.push(near.peer + v),
+            Wire::Router => {
+                self.calendar.after(GRANT_TO_CREDIT + usize::from(near.extra)).credits.push(near.peer + v);
+            }
             Wire::Away => {
-                self.outgoing.push((near.part, now + GRANT_TO_CREDIT as u64, Message::Credit(near.peer + v)));
+                let due = now + GRANT_TO_CREDIT as u64 + u64::from(near.extra);
+                self.outgoing.push((near.part, due, Message::Credit(near.peer + v)));
             }
             _ => self.calendar.after(GRANT_TO_SOURCE_CREDIT).source_credits.push(near.peer * self.vcs + v),
         }
@@ -280,10 +283,13 @@ impl<T: Topology, const N: usize, const P: usize, const W: usize> Routers<T, N, 
         match far.wire {
             Wire::Router => {
                 let packet = if head { h } else { PacketHandle::NONE };
-                self.calendar.after(GRANT_TO_ARRIVAL).arrivals.push((channel, packet));
+                self.calendar.after(GRANT_TO_ARRIVAL + usize::from(far.extra)).arrivals.push((channel, packet));
             }
-            Wire::Away if head => self.send_away(h, far.part, channel),
-            Wire::Away => self.outgoing.push((far.part, now + GRANT_TO_ARRIVAL as u64, Message::Body(channel))),
+            Wire::Away if head => self.send_away(h, &far, channel),
+            Wire::Away => {
+                let due = now + GRANT_TO_ARRIVAL as u64 + u64::from(far.extra);
+                self.outgoing.push((far.part, due, Message::Body(channel)));
+            }
             _ => {
                 self.calendar.after(EJECT_TO_CREDIT).credits.push(r << Self::ROUTER | oc);
                 if rest == Rest::Nothing {
@@ -334,10 +340,11 @@ impl<T: Topology, const N: usize, const P: usize, const W: usize> Routers<T, N, 
 
     /// The next router of the packet is in another part. Its other flits need no more than their channel here.
     #[cold]
-    fn send_away(&mut self, h: PacketHandle, part: u8, channel: u32) {
+    fn send_away(&mut self, h: PacketHandle, far: &Port, channel: u32) {
         let (hot, cold) = self.pool.take(h);
         let traced = self.tracer.end(h);
         let message = Message::Head { channel, hot, cold, traced };
-        self.outgoing.push((part, self.calendar.now + GRANT_TO_ARRIVAL as u64, message));
+        let due = self.calendar.now + GRANT_TO_ARRIVAL as u64 + u64::from(far.extra);
+        self.outgoing.push((far.part, due, message));
     }
 }
