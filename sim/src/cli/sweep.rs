@@ -16,9 +16,9 @@ use std::time::Duration;
 pub(super) struct SweepArgs {
     /// TOML file with settings and a [sweep] table of lists
     file: PathBuf,
-    /// Directory for sweep.csv, sweep.json and charts [default: the file's name without .toml]. Any number of processes
-    /// may run the same sweep in one directory: they share the points, and the last one writes the results
-    #[arg(long, value_name = "DIR", verbatim_doc_comment)]
+    /// Directory for sweep.csv, sweep.json and charts; processes that run the same sweep in it share the points [default:
+    /// the file's name without .toml]
+    #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Exit with status 0 as soon as no point is left for this process, and leave those that others simulate to them
     /// [default: wait for them, and take over those of processes that end]
