@@ -175,10 +175,8 @@ pub(super) fn merge(args: MergeArgs) -> Result<(), Error> {
                     let each = results.names.iter().zip(values).map(|(name, value)| format!("{name} {value}"));
                     format!(" (the first with {})", each.collect::<Vec<_>>().join(", "))
                 });
-                let remedy = format!(
-                    "{} of {all} points are missing{first}; `angara sim sweep` goes on with them",
-                    missing.len()
-                );
+                let remedy =
+                    format!("{} of {all} points are missing{first}; go on with `angara sim sweep`", missing.len());
                 Error::invalid("sweep", args.dir.display(), remedy)
             };
             match Parts::open(&args.dir, &about, patience, go_on, |_| ())? {
