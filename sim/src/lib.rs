@@ -14,7 +14,7 @@
 pub mod cli;
 pub mod error;
 pub mod observe;
-mod partial;
+mod parts;
 pub mod plan;
 pub mod plot;
 pub mod reproduce;

@@ -31,19 +31,18 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock};
+use std::sync::Mutex;
 
 /// Most points of a sweep; more are a mistake.
-const POINTS_MAX: usize = 10_000;
+pub(crate) const POINTS_MAX: usize = 10_000;
 
-/// The points of a sweep, in order.
+/// The points of a sweep, in order. `E` says what is simulated at each; it is `()` where only the results are there.
 #[derive(Clone, Debug)]
-pub struct Sweep {
+pub struct Sweep<E = Experiment> {
     /// Swept settings in order; the last one varies fastest.
     pub names: Vec<String>,
     /// Points: the values of the swept settings, and the experiment.
-    pub points: Vec<(Vec<String>, Experiment)>,
+    pub points: Vec<(Vec<String>, E)>,
 }
 
 impl Sweep {
@@ -87,61 +86,68 @@ impl Sweep {
         format!("{:016x}", hasher.finish())
     }
 
-    /// True if `row` is of the point `index`.
-    pub fn has(&self, index: usize, row: &Row) -> bool {
-        self.points.get(index).is_some_and(|(values, _)| row.swept == self.swept(values))
-    }
-
     fn swept(&self, values: &[String]) -> BTreeMap<String, String> {
         self.names.iter().cloned().zip(values.iter().cloned()).collect()
     }
 
-    /// Runs the points that are not among `finished`, which has a place for each, on `threads` threads; `done` gets
-    /// every one as soon as it is there. `None` if `stop` broke.
+    /// Runs points on `threads` threads until `desk` has none left or `stop` breaks.
     ///
     /// # Errors
-    /// A network that cannot be built, or what `done` said.
+    /// A network that cannot be built, or what `desk` said.
     pub fn run(
         &self,
         threads: usize,
-        finished: Vec<Option<Row>>,
+        desk: &dyn Desk,
         stop: &(dyn Fn() -> ControlFlow<()> + Sync),
-        done: &mut (dyn FnMut(usize, &Row) -> Result<(), Error> + Send),
-    ) -> Result<Option<Vec<Row>>, Error> {
-        let next = AtomicUsize::new(0);
-        let results: Vec<OnceLock<Row>> =
-            finished.into_iter().map(|row| row.map_or_else(OnceLock::new, OnceLock::from)).collect();
-        let todo: Vec<usize> = (0..results.len()).filter(|i| results[*i].get().is_none()).collect();
-        let told = Mutex::new((done, None));
+    ) -> Result<(), Error> {
+        let failed = Mutex::new(None);
+        let is_lost = || failed.lock().expect("no thread panics while it holds the lock").is_some();
+        let one = || -> Result<bool, Error> {
+            if is_lost() || stop().is_break() {
+                return Ok(false);
+            }
+            let Some(index) = desk.next()? else { return Ok(false) };
+            let (values, experiment) = &self.points[index];
+            let report = match experiment.workload.workload.run(experiment, &mut |_| stop()) {
+                Err(Error::Interrupted(_)) => return Ok(false),
+                other => other?,
+            };
+            if report.json.get("interrupted") == Some(&Value::Bool(true)) {
+                return Ok(false);
+            }
+            desk.done(index, &Row::new(self.swept(values), report))?;
+            Ok(true)
+        };
         let work = || {
-            while let Some(&index) = todo.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let (values, experiment) = &self.points[index];
-                let result = experiment.workload.workload.run(experiment, &mut |_| stop());
-                let mut told = told.lock().expect("no thread panics while it holds the lock");
-                let unfinished = |r: &Report| r.json.get("interrupted") == Some(&Value::Bool(true));
-                let said = match result {
-                    Ok(report) if unfinished(&report) => return,
-                    Ok(report) => {
-                        let row = results[index].get_or_init(|| Row::new(self.swept(values), report));
-                        (told.0)(index, row)
-                    }
-                    Err(Error::Interrupted(_)) => return,
-                    Err(e) => Err(e),
-                };
-                if let Err(e) = said {
-                    told.1.get_or_insert(e);
+            let ended = loop {
+                match one() {
+                    Ok(true) => {}
+                    Ok(false) => break Ok(()),
+                    Err(e) => break Err(e),
                 }
-                if told.1.is_some() || stop().is_break() {
-                    return;
-                }
+            };
+            if let Err(e) = ended {
+                failed.lock().expect("no thread panics while it holds the lock").get_or_insert(e);
             }
         };
-        crate::threads::share(threads.min(todo.len()), work);
-        match told.into_inner().expect("all threads have ended").1 {
-            Some(e) => Err(e),
-            None => Ok(results.into_iter().map(OnceLock::into_inner).collect()),
-        }
+        crate::threads::share(threads.min(self.points.len()), work);
+        failed.into_inner().expect("all threads have ended").map_or(Ok(()), Err)
     }
+}
+
+/// Hands out the points of a sweep, and takes the results.
+pub trait Desk: Sync {
+    /// Returns a point that is to be simulated; `None` if none is left.
+    ///
+    /// # Errors
+    /// What keeps the desk from its work.
+    fn next(&self) -> Result<Option<usize>, Error>;
+
+    /// Takes the result of a point.
+    ///
+    /// # Errors
+    /// What keeps the desk from its work.
+    fn done(&self, point: usize, row: &Row) -> Result<(), Error>;
 }
 
 type Axis = (String, Vec<toml::Value>);
@@ -413,4 +419,4 @@ fn axis_of(setting: &str) -> &str {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

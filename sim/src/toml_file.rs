@@ -23,6 +23,16 @@ impl TomlFile {
         }
     }
 
+    /// Where it was read.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// All of it.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
     /// The contents as a `T`.
     ///
     /// # Errors

@@ -9,6 +9,7 @@ const FOREIGN: &[&str] = &[
     "--D1",
     "--LL",
     "--args",
+    "--array",
     "--batch",
     "--bench",
     "--bin",
@@ -40,6 +41,7 @@ const FOREIGN: &[&str] = &[
     "--tool",
     "--wdir",
     "--workspace",
+    "--wrap",
 ];
 
 /// Every Markdown file of the repository, by path from it.

@@ -52,6 +52,7 @@ mod reroute;
 mod rings;
 mod service;
 mod strangers;
+mod sweep;
 mod timeline;
 mod top;
 mod virtual_anywhere;

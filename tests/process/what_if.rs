@@ -138,39 +138,6 @@ fn runs_that_are_done_are_kept_when_others_are_ended() {
 }
 
 #[test]
-fn a_sweep_that_was_ended_goes_on() {
-    let test = Test::new("sweep-ended");
-    let file = test.file("s.toml");
-    let text = "topology = \"torus:8x8\"\nrouter = \"generic\"\nwarmup = 100\ncycles = 100000\n[sweep]\n\
-                load = [0.05, 0.06, 0.07, 0.08, 0.09, 0.10, 0.11, 0.12, 0.13, 0.14, 0.15, 0.16, 0.17, 0.18]\n";
-    std::fs::write(&file, text).expect("scratch file");
-    let sweep = |out: &str| test.angara(["sim", "sweep", file.to_str().expect("UTF-8"), "--out", out]);
-    test.run(sweep("whole")).success();
-
-    let partial = test.file("parts/partial.jsonl");
-    let lines = || std::fs::read_to_string(&partial).map_or(0, |text| text.lines().count());
-    let running = test.spawn(sweep("parts"));
-    assert!(poll_until(|| lines() > 2), "points are kept: {}", running.so_far());
-    running.signal(Signal::INT);
-    let done = running.wait(PATIENCE);
-    assert!(done.code() == 130 && done.stderr.contains("the same command goes on with them"), "{done}");
-    let kept = lines() - 1;
-    let other = text.replace("0.05", "0.04");
-    std::fs::write(&file, other).expect("scratch file");
-    let done = test.run(sweep("parts"));
-    assert!(done.code() == 2 && done.stderr.contains("points of another sweep"), "{done}");
-    std::fs::write(&file, text).expect("scratch file");
-    let done = test.run(sweep("parts")).success();
-    assert!(done.stderr.contains(&format!("{kept} of 14 points were finished before")), "{done}");
-    for name in ["sweep.csv", "sweep.json", "latency.svg", "throughput.svg"] {
-        let read = |dir: &str| std::fs::read(test.file(dir).join(name)).expect("a file");
-        assert!(read("whole") == read("parts"), "{name} is the same to the byte");
-    }
-    assert!(!partial.exists());
-    test.assert_clean();
-}
-
-#[test]
 fn reports_tell_where_time_went_and_are_equal_to_the_byte() {
     let test = Test::new("virtual-report");
     let report = |name: &str| {

@@ -4,7 +4,7 @@ use super::output::say;
 use super::plot::{PlotArgs, plot};
 use super::reproduce::{ReproduceArgs, reproduce};
 use super::run::{RunArgs, SavePackets, run};
-use super::sweep::{SweepArgs, sweep};
+use super::sweep::{MergeArgs, SweepArgs, merge, sweep};
 use crate::Error;
 use crate::run::presets::{self, PRESETS};
 use crate::table::Table;
@@ -26,6 +26,8 @@ enum Sim {
     /// Simulate every combination of the values a file lists; writes CSV, JSON and charts
     #[command(allow_negative_numbers = true)]
     Sweep(SweepArgs),
+    /// Write the results of a sweep again, or those that a cluster has left in parts
+    Merge(MergeArgs),
     /// Draw the results of several sweeps in one figure
     Plot(PlotArgs),
     /// Check what others measured or claimed: another simulator's numbers, five papers
@@ -50,6 +52,7 @@ pub fn sim(args: SimArgs, save_packets: SavePackets) -> Result<(), Error> {
     match args.what {
         Sim::Run(args) => run(args, save_packets),
         Sim::Sweep(args) => sweep(args),
+        Sim::Merge(args) => merge(args),
         Sim::Plot(args) => plot(args),
         Sim::Reproduce(args) => reproduce(args),
         Sim::Presets(args) => presets(args),

@@ -1,24 +1,50 @@
-//! `angara sim sweep`: many simulations and their curves.
+//! `angara sim sweep` and `angara sim merge`: many simulations and their curves.
 
-use super::output::{Axes, Format, print, write, write_charts};
+use super::output::{Axes, Format, print, say, write, write_charts};
 use super::{interrupt, progress};
 use crate::Error;
-use crate::partial::Partial;
+use crate::parts::{self, About, Merged, Opened, Parts, Patience};
 use crate::run::Keys;
-use crate::sweep::{self, Sweep};
+use crate::sweep::{self, Row, Sweep};
 use crate::toml_file::TomlFile;
 use clap::Args;
-use std::path::PathBuf;
+use std::borrow::Cow;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 #[derive(Args, Debug)]
 pub(super) struct SweepArgs {
     /// TOML file with settings and a [sweep] table of lists
     file: PathBuf,
-    /// Directory for sweep.csv, sweep.json and charts [default: the file's name without .toml]
+    /// Directory for sweep.csv, sweep.json and charts; processes that run the same sweep in it share the points [default:
+    /// the file's name without .toml]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Exit with status 0 as soon as no point is left for this process, and leave those that others simulate to them
+    /// [default: wait for them, and take over those of processes that end]
+    #[arg(long)]
+    no_wait: bool,
+    /// A process that has not been heard of for so long counts as ended, and its points are simulated by others
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = timeout)]
+    claim_timeout: Duration,
     #[command(flatten)]
     keys: Keys,
+    #[command(flatten)]
+    shown: Shown,
+}
+
+#[derive(Args, Debug)]
+pub(super) struct MergeArgs {
+    /// Directory of a sweep of which all points are finished
+    dir: PathBuf,
+    #[command(flatten)]
+    shown: Shown,
+}
+
+/// How results are shown.
+#[derive(Args, Debug)]
+struct Shown {
     /// Formats of the charts
     #[arg(long, value_enum, value_delimiter = ',', value_name = "FORMATS", default_value = "svg,gnuplot")]
     charts: Vec<Format>,
@@ -29,8 +55,18 @@ pub(super) struct SweepArgs {
     json: bool,
 }
 
-/// Runs a sweep. Finished points are appended to partial.jsonl at once, which is removed when all are there. A sweep that
-/// was ended, however, goes on with what it had.
+/// Reads how long others may be silent.
+fn timeout(text: &str) -> Result<Duration, String> {
+    let ps = match text.parse::<u32>() {
+        Ok(seconds) => Some(u64::from(seconds).saturating_mul(1_000_000_000_000)),
+        Err(_) => angara_net::units::time(text),
+    };
+    let time = ps.map(|ps| Duration::from_nanos(ps / 1000));
+    let bounds = Duration::from_secs(1)..=Duration::from_secs(24 * 3600);
+    time.filter(|time| bounds.contains(time)).ok_or_else(|| "give 1 second to 24 hours, such as 60s or 5m".into())
+}
+
+/// Runs a sweep, or what others have left of it.
 pub(super) fn sweep(args: SweepArgs) -> Result<(), Error> {
     let file = TomlFile::read(&args.file)?;
     let (sweep, threads) = Sweep::read(&file, &args.keys)?;
@@ -38,49 +74,189 @@ pub(super) fn sweep(args: SweepArgs) -> Result<(), Error> {
     if out == args.file {
         return Err(Error::invalid("--out", out.display(), "the file has no extension to leave out; name a directory"));
     }
-    std::fs::create_dir_all(&out).map_err(|source| Error::File { path: out.clone(), source })?;
-    let (path, all) = (out.join("partial.jsonl"), sweep.points.len());
-    let (mut partial, finished) = Partial::open(&path, &sweep)?;
-    let before = finished.iter().flatten().count();
-    if before > 0 {
-        angara_protocol::complain!("{before} of {all} points were finished before, in {}", path.display());
-    }
+    let about = About::of(&sweep, &file, &args.keys);
+    let all = sweep.points.len();
     interrupt::watch();
     let bar = progress::bar("simulating   [{bar:40}] {pos}/{len} points, {eta} left");
     bar.set_length(all as u64);
-    bar.set_position(before as u64);
-    bar.reset_eta();
-    let rows = sweep.run(threads, finished, &interrupt::asked, &mut |point, row| {
-        bar.inc(1);
-        partial.keep(point, row)
-    });
-    let done = bar.position();
-    bar.finish_and_clear();
-    let Some(rows) = rows? else {
-        angara_protocol::complain!(
-            "{done} of {all} points are in {}; the same command goes on with them",
-            path.display()
-        );
-        return Err(Error::Interrupted("finished points were saved, a line of JSON each"));
+    let shown = bar.clone();
+    let patience = Patience { timeout: args.claim_timeout, waits: !args.no_wait };
+    let show = move |done: usize| shown.set_position(done as u64);
+    let parts = match Parts::open(&out, &about, patience, interrupt::asked, show)? {
+        Opened::Begun(parts) => parts,
+        Opened::Complete(_) if parts::is_one_of_many() => {
+            return args
+                .shown
+                .tell(&format!("all {all} points were finished before; results are in {}", out.display()));
+        }
+        Opened::Complete(rows) => {
+            args.shown.write(&out, &sweep, &rows)?;
+            args.shown.print(&out, &sweep, &rows)?;
+            let points = out.join(parts::FINISHED);
+            return args
+                .shown
+                .tell(&format!("all points were finished before; remove {} to repeat them", points.display()));
+        }
     };
-    let json = sweep::json(&rows);
-    write(&out.join("sweep.csv"), sweep::csv(&sweep.names, &rows))?;
-    write(&out.join("sweep.json"), serde_json::to_string_pretty(&json).expect("rows hold only numbers and names"))?;
-    let means = sweep::seeds::averaged(&rows);
-    let mut names = sweep.names.clone();
-    if let Some(means) = &means {
-        names.retain(|name| name != "seed");
-        write(&out.join("sweep-mean.csv"), sweep::csv(&names, means))?;
+    let before = parts.progress().0;
+    if before > 0 {
+        angara_protocol::complain!("{before} of {all} points were finished before, in {}", parts.dir().display());
     }
-    let shown = means.as_deref().unwrap_or(&rows);
-    for (name, chart) in sweep::charts(&names, shown) {
-        // With every point saturated there is no latency to draw.
-        if chart.has_points() {
-            write_charts(&out, &name, &args.axes.of(chart), &args.charts)?;
+    bar.reset_eta();
+    let ended = work(&sweep, threads, &parts, &|rows| args.shown.write(&out, &sweep, rows));
+    let (done, dir) = (parts.progress().0, parts.dir().to_path_buf());
+    bar.finish_and_clear();
+    // Claims are released before a word is said of them.
+    drop(parts);
+    match ended? {
+        Merged::Here(rows) => args.shown.print(&out, &sweep, &rows),
+        Merged::Elsewhere => args
+            .shown
+            .tell(&format!("all {all} points are finished; another process wrote the results in {}", out.display())),
+        Merged::Soon | Merged::Damaged => {
+            let left = all - done;
+            let text =
+                format!("{left} of {all} points are still with other processes; the last one writes the results");
+            args.shown.tell(&text)
+        }
+        Merged::Stopped => {
+            angara_protocol::complain!(
+                "{done} of {all} points are in {}; the same command goes on with them",
+                dir.display()
+            );
+            Err(Error::Interrupted("finished points were saved, a file each"))
         }
     }
-    partial.remove()?;
-    print(args.json, &json, || {
-        format!("{}\nsweep.csv, sweep.json and charts are in {}\n", sweep::summary(&names, shown), out.display())
-    })
+}
+
+/// Simulates what is left of a sweep; if that was all, has one process `write` the results.
+fn work(
+    sweep: &Sweep,
+    threads: usize,
+    parts: &Parts,
+    write: &dyn Fn(&[Row]) -> Result<(), Error>,
+) -> Result<Merged, Error> {
+    loop {
+        sweep.run(threads, parts, &interrupt::asked)?;
+        let is_over = parts.progress().1;
+        if is_over {
+            return Ok(Merged::Elsewhere);
+        }
+        if !parts.missing().is_empty() {
+            return Ok(if interrupt::asked().is_break() { Merged::Stopped } else { Merged::Soon });
+        }
+        match parts.merge(write)? {
+            Merged::Damaged => {}
+            merged => return Ok(merged),
+        }
+    }
+}
+
+/// Writes the results of a sweep whose points are all there.
+pub(super) fn merge(args: MergeArgs) -> Result<(), Error> {
+    let (about, rows) = parts::find(&args.dir)?;
+    let results = about.results().ok_or_else(|| {
+        Error::invalid(
+            "directory",
+            args.dir.display(),
+            "an older program began its sweep; `angara sim sweep` goes on with it",
+        )
+    })?;
+    let rows = match rows {
+        Some(rows) => {
+            args.shown.write(&args.dir, &results, &rows)?;
+            rows
+        }
+        None => {
+            let patience = Patience { timeout: Duration::from_secs(60), waits: true };
+            let go_on = || ControlFlow::Continue(());
+            let unfinished = |missing: &[usize]| {
+                let (all, first) = (results.points.len(), missing.first().map(|point| &results.points[*point].0));
+                let first = first.map_or(String::new(), |values| {
+                    let each = results.names.iter().zip(values).map(|(name, value)| format!("{name} {value}"));
+                    format!(" (the first with {})", each.collect::<Vec<_>>().join(", "))
+                });
+                let remedy =
+                    format!("{} of {all} points are missing{first}; go on with `angara sim sweep`", missing.len());
+                Error::invalid("sweep", args.dir.display(), remedy)
+            };
+            match Parts::open(&args.dir, &about, patience, go_on, |_| ())? {
+                Opened::Complete(rows) => rows,
+                Opened::Begun(parts) => {
+                    let missing = parts.missing();
+                    if !missing.is_empty() {
+                        return Err(unfinished(&missing));
+                    }
+                    match parts.merge(|rows| args.shown.write(&args.dir, &results, rows))? {
+                        Merged::Here(rows) => rows,
+                        Merged::Damaged => return Err(unfinished(&parts.missing())),
+                        _ => {
+                            return args
+                                .shown
+                                .tell(&format!("another process wrote the results in {}", args.dir.display()));
+                        }
+                    }
+                }
+            }
+        }
+    };
+    args.shown.print(&args.dir, &results, &rows)
+}
+
+/// Results as people see them: runs that differ in their seed alone are one.
+struct Means<'a> {
+    names: Vec<String>,
+    rows: Cow<'a, [Row]>,
+    /// There are such runs.
+    several: bool,
+}
+
+impl<'a> Means<'a> {
+    fn of<E>(sweep: &Sweep<E>, rows: &'a [Row]) -> Means<'a> {
+        let mut names = sweep.names.clone();
+        match sweep::seeds::averaged(rows) {
+            Some(means) => {
+                names.retain(|name| name != "seed");
+                Means { names, rows: means.into(), several: true }
+            }
+            None => Means { names, rows: rows.into(), several: false },
+        }
+    }
+}
+
+impl Shown {
+    /// Writes the files of a sweep.
+    fn write<E>(&self, out: &Path, sweep: &Sweep<E>, rows: &[Row]) -> Result<(), Error> {
+        let json = serde_json::to_string_pretty(&sweep::json(rows)).expect("rows hold only numbers and names");
+        write(&out.join("sweep.csv"), sweep::csv(&sweep.names, rows))?;
+        write(&out.join("sweep.json"), json)?;
+        let means = Means::of(sweep, rows);
+        if means.several {
+            write(&out.join("sweep-mean.csv"), sweep::csv(&means.names, &means.rows))?;
+        }
+        for (name, chart) in sweep::charts(&means.names, &means.rows) {
+            // With every point saturated there is no latency to draw.
+            if chart.has_points() {
+                write_charts(out, &name, &self.axes.of(chart), &self.charts)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn print<E>(&self, out: &Path, sweep: &Sweep<E>, rows: &[Row]) -> Result<(), Error> {
+        print(self.json, &sweep::json(rows), || {
+            let means = Means::of(sweep, rows);
+            let summary = sweep::summary(&means.names, &means.rows);
+            format!("{summary}\nsweep.csv, sweep.json and charts are in {}\n", out.display())
+        })
+    }
+
+    /// Says something that is no result.
+    fn tell(&self, text: &str) -> Result<(), Error> {
+        if self.json {
+            angara_protocol::complain!("{text}");
+            return Ok(());
+        }
+        say(&format!("{text}\n"))
+    }
 }

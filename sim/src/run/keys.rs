@@ -96,6 +96,14 @@ macro_rules! keys {
             pub fn gives(&self, name: &str) -> bool {
                 $((stringify!($name).replace('_', "-") == name && self.$name.is_some()) ||)* false
             }
+            /// Names and values of the settings that are given.
+            pub fn given(&self) -> Vec<(String, String)> {
+                let mut given = Vec::new();
+                $(if let Some(value) = &self.$name {
+                    given.push((stringify!($name).replace('_', "-"), format!("{value:?}")));
+                })*
+                given
+            }
             /// These settings without `name`, as in a file.
             pub fn without(mut self, name: &str) -> Keys {
                 $(if stringify!($name).replace('_', "-") == name { self.$name = None; })*

@@ -55,8 +55,8 @@ impl Finished {
     pub fn read(path: &Path) -> Result<Finished, Error> {
         let file = if path.is_dir() { path.join("sweep.json") } else { path.to_path_buf() };
         if path.is_dir() && !file.exists() {
-            let remedy = match path.join("partial.jsonl").exists() {
-                true => "it has not ended and has partial.jsonl only; `angara sim sweep` goes on with it",
+            let remedy = match crate::parts::unfinished(path) {
+                true => "it has not ended; `angara sim sweep` goes on with it",
                 false => "there is no sweep.json; give the directory of a finished sweep",
             };
             return Err(Error::invalid("sweep", path.display(), remedy));
@@ -343,7 +343,7 @@ mod tests {
             ("mixed.json", &mixed),
             ("sizes.json", &sizes),
             ("saturated.json", &saturated),
-            ("part/partial.jsonl", ""),
+            ("part/parts/3.claim", ""),
             ("other/notes", ""),
         ];
         within("bad", &files, |dir| {

@@ -3,7 +3,7 @@
 use super::*;
 
 /// A sweep file in a scratch directory of its own.
-fn file(name: &str, text: &str) -> TomlFile {
+pub(crate) fn file(name: &str, text: &str) -> TomlFile {
     let path = std::env::temp_dir().join(format!("angara-sweep-{}-{name}.toml", std::process::id()));
     std::fs::write(&path, text).unwrap();
     let file = TomlFile::read(&path).unwrap();
@@ -11,15 +11,32 @@ fn file(name: &str, text: &str) -> TomlFile {
     file
 }
 
-const BASE: &str = "topology = \"torus:4x4\"\nrouter = \"generic\"\nwarmup = 100\ncycles = 300\n";
+pub(crate) const BASE: &str = "topology = \"torus:4x4\"\nrouter = \"generic\"\nwarmup = 100\ncycles = 300\n";
 
 fn read(name: &str, sweep: &str) -> Result<Sweep, Error> {
     Sweep::read(&file(name, &format!("{BASE}{sweep}")), &Keys::default()).map(|(sweep, _)| sweep)
 }
 
-fn run(sweep: &Sweep, threads: usize) -> Vec<Row> {
-    let none = vec![None; sweep.points.len()];
-    sweep.run(threads, none, &|| ControlFlow::Continue(()), &mut |_, _| Ok(())).unwrap().unwrap()
+/// A desk of one process, that keeps results in memory.
+#[derive(Default)]
+struct Memory(Mutex<(usize, BTreeMap<usize, Row>)>, usize);
+
+impl Desk for Memory {
+    fn next(&self) -> Result<Option<usize>, Error> {
+        let next = &mut self.0.lock().unwrap().0;
+        *next += 1;
+        Ok((*next <= self.1).then_some(*next - 1))
+    }
+    fn done(&self, point: usize, row: &Row) -> Result<(), Error> {
+        self.0.lock().unwrap().1.insert(point, row.clone());
+        Ok(())
+    }
+}
+
+pub(crate) fn run(sweep: &Sweep, threads: usize) -> Vec<Row> {
+    let desk = Memory(Mutex::default(), sweep.points.len());
+    sweep.run(threads, &desk, &|| ControlFlow::Continue(())).unwrap();
+    desk.0.into_inner().unwrap().1.into_values().collect()
 }
 
 #[test]
@@ -80,63 +97,6 @@ fn sizes_and_workloads_are_swept_too() {
     let points: Vec<f64> = time.curves[0].1.iter().map(|p| p.0).collect();
     assert_eq!((time.x.as_str(), time.curves[0].0.as_str(), points), ("nodes", "all-to-all:64", vec![4.0, 9.0]));
     assert!(summary(&sweep.names, &rows).contains("round_trip_cycles"));
-}
-
-/// Runs `sweep` with its file `partial` until `most` more points are there.
-fn some(sweep: &Sweep, partial: &std::path::Path, most: usize) -> Option<Vec<Row>> {
-    let (mut log, finished) = crate::partial::Partial::open(partial, sweep).unwrap();
-    let seen = AtomicUsize::new(0);
-    let stop = || if seen.load(Ordering::Relaxed) < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) };
-    let rows = sweep.run(1, finished, &stop, &mut |point, row| {
-        seen.fetch_add(1, Ordering::Relaxed);
-        log.keep(point, row)
-    });
-    rows.unwrap()
-}
-
-#[test]
-fn an_ended_sweep_goes_on_from_what_was_finished() {
-    let sweep = read("ended", "[sweep]\nload = [0.05, 0.1, 0.2, 0.3]\npattern = [\"uniform\", \"tornado\"]\n").unwrap();
-    let dir = std::env::temp_dir().join(format!("angara-sweep-{}-ended", std::process::id()));
-    std::fs::create_dir_all(&dir).unwrap();
-    let partial = dir.join("partial.jsonl");
-    let lines = || std::fs::read_to_string(&partial).unwrap().lines().count();
-    assert!(some(&sweep, &partial, 1).is_none());
-    assert_eq!(lines(), 2, "what it is of, and a point");
-    assert!(some(&sweep, &partial, 3).is_none());
-    assert_eq!(lines(), 5, "the next start adds to it");
-
-    // Another sweep does not take them, nor one of the same settings by other names.
-    for other in
-        ["[sweep]\nload = [0.05, 0.1, 0.2, 0.3]\npattern = \"uniform\"\n", "cycles-max = 9999\n[sweep]\nload = 0.05\n"]
-    {
-        let e = crate::partial::Partial::open(&partial, &read("other", other).unwrap()).unwrap_err().to_string();
-        assert!(e.contains("partial.jsonl:1: it holds points of another sweep") && e.contains("--out"), "{e}");
-    }
-    assert_eq!(lines(), 5, "and leaves them");
-    let flags = Keys { seed: Some(2), ..Keys::default() };
-    let text = format!("{BASE}[sweep]\nload = [0.05, 0.1, 0.2, 0.3]\npattern = [\"uniform\", \"tornado\"]\n");
-    let seeded = Sweep::read(&file("seeded", &text), &flags).unwrap().0;
-    assert!(crate::partial::Partial::open(&partial, &seeded).is_err());
-
-    // A line that was cut counts as not finished.
-    let bytes = std::fs::read(&partial).unwrap();
-    std::fs::write(&partial, &bytes[..bytes.len() - 9]).unwrap();
-    let (resumed, whole) = (some(&sweep, &partial, 100).unwrap(), run(&sweep, 2));
-    assert_eq!(lines(), 9);
-    assert_eq!(csv(&sweep.names, &resumed), csv(&sweep.names, &whole));
-    let text = |rows: &[Row]| serde_json::to_string(&json(rows)).unwrap();
-    assert_eq!(text(&resumed), text(&whole));
-    let drawn = |rows: &[Row]| charts(&sweep.names, rows).iter().map(|(_, c)| c.svg().unwrap()).collect::<String>();
-    assert_eq!(drawn(&resumed), drawn(&whole));
-
-    // So does a first line that was cut; a line of something else is named.
-    std::fs::write(&partial, &bytes[..7]).unwrap();
-    assert!(some(&sweep, &partial, 1).is_none());
-    std::fs::write(&partial, [&bytes[..], b"{\"point\":99}\n"].concat()).unwrap();
-    let e = crate::partial::Partial::open(&partial, &sweep).unwrap_err().to_string();
-    assert!(e.contains("partial.jsonl:6: no finished point of this sweep"), "{e}");
-    std::fs::remove_dir_all(dir).unwrap();
 }
 
 #[test]
