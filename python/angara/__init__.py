@@ -25,7 +25,7 @@ import numpy as np
 from . import _angara
 
 if TYPE_CHECKING:
-    import pandas
+    import pandas  # type: ignore[import-untyped, unused-ignore]
     from typing_extensions import Unpack
 
     from ._settings import Lists, Settings
@@ -131,7 +131,7 @@ class Outcome:
         return self.text or repr(self)
 
 
-class Sweep(Sequence):
+class Sweep(Sequence[Outcome]):
     """Results of a sweep: a sequence of :class:`Outcome`, the last of :attr:`names` varying fastest."""
 
     def __init__(self, names: List[str], points: List[Outcome], text: str) -> None:
@@ -273,7 +273,7 @@ class _Files:
     """Settings as the simulator reads them; arrays are written to files that last as long as the call."""
 
     def __enter__(self) -> _Files:
-        self._dir: Optional[tempfile.TemporaryDirectory] = None
+        self._dir: Optional[tempfile.TemporaryDirectory[str]] = None
         self._count = 0
         return self
 
@@ -306,7 +306,7 @@ class _Files:
         return str(path)
 
 
-def _several(values: Any) -> list:
+def _several(values: Any) -> List[Any]:
     """The values of a swept setting; a text is a single one."""
     if isinstance(values, (str, bytes, os.PathLike)) or not hasattr(values, "__iter__"):
         return [values]
