@@ -50,7 +50,7 @@ def test_links_are_counted_if_asked():
     assert len(between) == 16 * 4 and loads["name"][0] == "(0,0) +X"
     assert between.mean() == pytest.approx(outcome.links["mean_flits_per_cycle"])
     with pytest.raises(ValueError, match="count_links is True: this workload"):
-        angara.simulate(topology="torus:4x4", workload="all-to-all:64", count_links=True)
+        angara.simulate(topology="torus:4x4", workload="allreduce:8,trees", count_links=True)
 
 
 def test_names_may_have_dashes_or_underscores_and_numbers_come_from_numpy():
@@ -100,7 +100,7 @@ def test_arrays_are_traffic():
 @pytest.mark.parametrize(
     "settings, text",
     [
-        (dict(load=19.0), "load is 19: give a load from 0 to 18"),
+        (dict(load=19.0), "here of 18 flits: give a load from 0 to 18"),
         (dict(load="much"), 'load: invalid type: string "much"'),
         (dict(topology="torus:8y8"), "topology `torus:8y8`"),
         (dict(lode=0.1), "unknown field `lode`"),

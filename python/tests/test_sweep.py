@@ -70,7 +70,7 @@ def test_lists_of_lists():
         (dict(load=[0.1, "much"]), "load: invalid type"),
         (dict(lode=[1]), "swept setting is lode: there are"),
         (dict(load=[]), "number of points is 0"),
-        (dict(load=[0.1, 99]), "load is 99: give"),
+        (dict(load=[0.1, 99]), "load is 99: a node creates at most one message per cycle"),
     ],
 )
 def test_mistakes_are_named_with_a_remedy(lists, text):

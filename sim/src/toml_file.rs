@@ -160,7 +160,7 @@ mod tests {
         };
         assert_eq!(refused("load = \"much\""), "load: invalid type: string \"much\", expected f64");
         assert!(refused("topology = \"torus:8y8\"").starts_with("topology `torus:8y8`"));
-        assert!(refused("load = 9.0\nrouter = \"generic\"").starts_with("load is 9: give a load"));
+        assert!(refused("load = 9.0\nrouter = \"generic\"").starts_with("load is 9: a node creates at most"));
         assert!(refused("lode = 1").starts_with("unknown field `lode`"));
     }
 }
