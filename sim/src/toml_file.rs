@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 /// A file that was read, kept to find lines in.
 #[derive(Clone, Debug)]
 pub struct TomlFile {
-    path: PathBuf,
+    /// `None` for settings that a program gives, which have no lines to name.
+    path: Option<PathBuf>,
     text: String,
 }
 
@@ -18,19 +19,24 @@ impl TomlFile {
     /// The file cannot be read.
     pub fn read(path: &Path) -> Result<TomlFile, Error> {
         match std::fs::read_to_string(path) {
-            Ok(text) => Ok(TomlFile { path: path.into(), text }),
+            Ok(text) => Ok(TomlFile { path: Some(path.into()), text }),
             Err(source) => Err(Error::File { path: path.into(), source }),
         }
     }
 
-    /// Where it was read.
+    /// Where it was read; empty for settings that a program gives.
     pub fn path(&self) -> &Path {
-        &self.path
+        self.path.as_deref().unwrap_or(Path::new(""))
     }
 
     /// All of it.
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// Settings that a program gives. Complaints about them name the setting instead of file and line.
+    pub fn of(settings: &toml::Table) -> TomlFile {
+        TomlFile { path: None, text: settings.to_string() }
     }
 
     /// The contents as a `T`.
@@ -40,7 +46,11 @@ impl TomlFile {
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, Error> {
         toml::from_str(&self.text).map_err(|e| {
             let line = e.span().map_or(1, |span| self.line_at(span.start));
-            self.error(line, e.message().trim_end())
+            let message = e.message().trim_end();
+            match (&self.path, self.text.lines().nth(line - 1).and_then(|line| line.split_once('='))) {
+                (None, Some((key, _))) => named(key.trim(), message),
+                _ => self.error(line, message),
+            }
         })
     }
 
@@ -61,6 +71,9 @@ impl TomlFile {
     pub fn locate(&self, error: Error, key: Option<&str>) -> Error {
         let (message, remedy, _) = error.parts();
         let text = if remedy.is_empty() { message } else { format!("{message}: {remedy}") };
+        if self.path.is_none() {
+            return key.map_or(error, |key| named(key, &text));
+        }
         let Some(mut line) = key.and_then(|key| self.line_of(key)) else { return error };
         // A list may go on over several lines.
         if let Error::Invalid { value, .. } = &error {
@@ -90,8 +103,18 @@ impl TomlFile {
     }
 
     fn error(&self, line: usize, message: &str) -> Error {
-        Error::Setting { path: self.path.clone(), line, message: message.replace('\n', "; ") }
+        let message = message.replace('\n', "; ");
+        match self.path.clone() {
+            Some(path) => Error::Setting { path, line, message },
+            None => Error::Network(message),
+        }
     }
+}
+
+/// A complaint about the setting `key`, which it names.
+fn named(key: &str, message: &str) -> Error {
+    let message = message.replace('\n', "; ");
+    Error::Network(if message.contains(key) { message } else { format!("{key}: {message}") })
 }
 
 #[cfg(test)]
@@ -100,7 +123,7 @@ mod tests {
     use crate::run::Keys;
 
     fn parse(text: &str) -> String {
-        let file = TomlFile { path: "exp.toml".into(), text: text.into() };
+        let file = TomlFile { path: Some("exp.toml".into()), text: text.into() };
         file.parse::<Keys>().unwrap_err().to_string()
     }
 
@@ -124,15 +147,30 @@ mod tests {
     #[test]
     fn a_complaint_about_one_of_a_list_finds_its_line() {
         let text = "fault = [\n  \"link 0,0 +X down\",\n  \"node 9,9 down\",\n]\n";
-        let file = TomlFile { path: "exp.toml".into(), text: text.into() };
+        let file = TomlFile { path: Some("exp.toml".into()), text: text.into() };
         let e = file.locate(Error::invalid("fault", "node 9,9 down", "no such node"), Some("fault"));
         assert!(e.to_string().starts_with("exp.toml:3: "), "{e}");
     }
 
     #[test]
     fn a_later_complaint_finds_its_line() {
-        let file = TomlFile { path: "exp.toml".into(), text: "seed = 1\nload = 9.0\n".into() };
+        let file = TomlFile { path: Some("exp.toml".into()), text: "seed = 1\nload = 9.0\n".into() };
         let e = file.locate(Error::invalid("load", 9.0, "give less"), Some("load"));
         assert_eq!(e.to_string(), "exp.toml:2: load is 9: give less");
+    }
+
+    #[test]
+    fn settings_of_a_program_are_named_instead_of_lines() {
+        let refused = |text: &str| {
+            let file = TomlFile::of(&text.parse().unwrap());
+            match file.parse::<Keys>() {
+                Ok(keys) => keys.resolve().map_err(|(e, key)| file.locate(e, Some(key))).unwrap_err().to_string(),
+                Err(e) => e.to_string(),
+            }
+        };
+        assert_eq!(refused("load = \"much\""), "load: invalid type: string \"much\", expected f64");
+        assert!(refused("topology = \"torus:8y8\"").starts_with("topology `torus:8y8`"));
+        assert!(refused("load = 9.0\nrouter = \"generic\"").starts_with("load is 9: a node creates at most"));
+        assert!(refused("lode = 1").starts_with("unknown field `lode`"));
     }
 }

@@ -46,6 +46,7 @@ mod output;
 mod packages;
 mod pmi;
 mod python;
+mod python_package;
 mod races;
 mod report;
 mod reroute;

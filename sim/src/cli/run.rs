@@ -6,12 +6,11 @@ use crate::Error;
 use crate::observe::{Capture, Captured, heat, timeline};
 use crate::run::{Experiment, Keys, presets};
 use crate::toml_file::TomlFile;
-use crate::workload::{Report, TRAFFIC_KEYS};
+use crate::workload::Report;
 use angara_model::Profile;
 use angara_net::torus::Shape;
 use angara_net::units::whole;
 use clap::Args;
-use serde_json::json;
 use std::path::{Path, PathBuf};
 
 #[derive(Args, Debug)]
@@ -72,15 +71,12 @@ pub type SavePackets = fn(&Path, &Captured) -> std::io::Result<()>;
 pub(super) fn run(args: RunArgs, save_packets: SavePackets) -> Result<(), Error> {
     let file = args.file.as_deref().map(TomlFile::read).transpose()?;
     let from_file = file.as_ref().map(TomlFile::parse::<Keys>).transpose()?.unwrap_or_default();
-    let mut preset = args.preset.as_deref().map(presets::find).transpose()?.unwrap_or_default();
     let flags = args.keys.clone();
     let given = args.keys.over(from_file);
-    if let Some(chosen) = &given.workload {
-        // A preset's traffic is not the user's mistake.
-        let unread = TRAFFIC_KEYS.into_iter().filter(|key| !chosen.workload.keys().contains(key));
-        preset = unread.fold(preset, Keys::without);
-    }
-    let keys = given.over(preset);
+    let keys = match &args.preset {
+        Some(name) => presets::under(given, name)?,
+        None => given,
+    };
     let mut experiment = keys.resolve().map_err(|(e, key)| match &file {
         // The file is not to blame for the value of an option.
         Some(file) if !flags.gives(key) => file.locate(e, Some(key)),
@@ -104,7 +100,7 @@ pub(super) fn run(args: RunArgs, save_packets: SavePackets) -> Result<(), Error>
     });
     bar.finish_and_clear();
     let mut report = report?;
-    show_ways(&experiment, &mut report);
+    timeline::add_ways(&experiment, &mut report);
     // A file that cannot be written must not cost the result of a long run.
     print(args.json, &report.json, || report.text.clone())?;
     save(&files, &experiment, &report)?;
@@ -158,27 +154,6 @@ fn capture(files: &Files, experiment: &Experiment) -> Result<Option<Capture>, Er
         Ok(shape) => Ok(Some(Capture::new(shape, files.capture_count))),
         Err(e) => refuse(&format!("headers name nodes of the chip's shapes only: {e}")),
     }
-}
-
-/// Adds the ways of followed packets to the text and the object.
-fn show_ways(experiment: &Experiment, report: &mut Report) {
-    let shape = &experiment.network.shape;
-    let ways = std::mem::take(&mut report.observed.ways);
-    for way in &ways {
-        report.text.push('\n');
-        report.text.push_str(&timeline::text(shape, way));
-    }
-    if let Some(missing) = &report.observed.missing {
-        report.line("NOT FOLLOWED", format!("{missing}: no such packet was sent"));
-    }
-    if experiment.observe.packets.is_some() {
-        let way = |w: &crate::observe::Way| {
-            let event = |e: &angara_model::TraceEvent| json!({"time_ns": e.time as f64 / 1000.0, "stage": format!("{:?}", e.stage), "router": e.router, "port": e.port, "vc": e.vc});
-            json!({"packet": w.number, "from": w.src, "to": w.dst, "flits": w.flits, "events": w.events.iter().map(event).collect::<Vec<_>>()})
-        };
-        report.set("trace", ways.iter().map(way).collect::<Vec<_>>());
-    }
-    report.observed.ways = ways;
 }
 
 fn save(files: &Files, experiment: &Experiment, report: &Report) -> Result<(), Error> {

@@ -5,6 +5,8 @@
 //! time; [`chrome`] writes the JSON that chrome://tracing and Perfetto load.
 
 use super::Way;
+use crate::run::Experiment;
+use crate::workload::Report;
 use angara_model::{AnyTopology, Stage, TraceEvent};
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -132,6 +134,27 @@ pub fn chrome(shape: &AnyTopology, ways: &[Way]) -> Value {
         }
     }
     json!({"displayTimeUnit": "ns", "traceEvents": events})
+}
+
+/// Adds the ways of followed packets to the text and the object.
+pub fn add_ways(experiment: &Experiment, report: &mut Report) {
+    let shape = &experiment.network.shape;
+    let ways = std::mem::take(&mut report.observed.ways);
+    for way in &ways {
+        report.text.push('\n');
+        report.text.push_str(&text(shape, way));
+    }
+    if let Some(missing) = &report.observed.missing {
+        report.line("NOT FOLLOWED", format!("{missing}: no such packet was sent"));
+    }
+    if experiment.observe.packets.is_some() {
+        let way = |w: &Way| {
+            let event = |e: &TraceEvent| json!({"time_ns": e.time as f64 / 1000.0, "stage": format!("{:?}", e.stage), "router": e.router, "port": e.port, "vc": e.vc});
+            json!({"packet": w.number, "from": w.src, "to": w.dst, "flits": w.flits, "events": w.events.iter().map(event).collect::<Vec<_>>()})
+        };
+        report.set("trace", ways.iter().map(way).collect::<Vec<_>>());
+    }
+    report.observed.ways = ways;
 }
 
 #[cfg(test)]

@@ -132,7 +132,15 @@ impl Outcome {
             Plot::new("latency", "packet_latency_cycles", "mean latency, cycles"),
             Plot::new("throughput", "accepted_flits_per_node_cycle", "accepted load, flits per node and cycle"),
         ];
-        Report { text: self.text(), json, charts, plots, observed: self.observed.clone(), ..Report::default() }
+        Report {
+            text: self.text(),
+            json,
+            histograms: vec![("latency".into(), self.histogram.clone())],
+            charts,
+            plots,
+            observed: self.observed.clone(),
+            ..Report::default()
+        }
     }
 
     /// Share of messages over their latency.

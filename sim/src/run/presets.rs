@@ -2,6 +2,7 @@
 
 use super::Keys;
 use crate::Error;
+use crate::workload::TRAFFIC_KEYS;
 
 /// A named set of settings.
 #[derive(Clone, Copy, Debug)]
@@ -102,6 +103,20 @@ pub fn find(name: &str) -> Result<Keys, Error> {
     let preset = PRESETS.iter().find(|p| p.name == name);
     let preset = preset.ok_or_else(|| Error::invalid("--preset", name, format!("there are {}", names())))?;
     Ok(toml::from_str(preset.toml).expect("presets are checked by a test"))
+}
+
+/// The settings `given`, and those of preset `name` where none is given.
+///
+/// # Errors
+/// No such preset.
+pub fn under(given: Keys, name: &str) -> Result<Keys, Error> {
+    let mut preset = find(name)?;
+    if let Some(chosen) = &given.workload {
+        // A preset's traffic is not the user's mistake.
+        let unread = TRAFFIC_KEYS.into_iter().filter(|key| !chosen.workload.keys().contains(key));
+        preset = unread.fold(preset, Keys::without);
+    }
+    Ok(given.over(preset))
 }
 
 #[cfg(test)]

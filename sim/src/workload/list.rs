@@ -195,6 +195,7 @@ impl Arrived {
         report.set("accepted_flits_per_node_cycle", accepted);
         report.set("mean_routers_visited", routers);
         report.set("cycle_ps", cycle);
+        report.histograms.push(("latency".into(), self.histogram.clone()));
         report.chart("histogram", self.chart());
         report.plots.push(Plot::new("latency", "packet_latency_cycles", "mean latency, cycles"));
         report.plots.push(Plot::new("time", "time_ns", "time, ns"));

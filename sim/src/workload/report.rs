@@ -2,6 +2,7 @@
 
 use crate::observe::Observed;
 use crate::plot::Chart;
+use crate::run::stats::Histogram;
 use crate::table::Table;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -14,6 +15,8 @@ pub struct Report {
     pub text: String,
     /// For programs.
     pub json: Map<String, Value>,
+    /// Latencies in router cycles, by name: `latency`, or those of each job.
+    pub histograms: Vec<(String, Histogram)>,
     /// File name without extension, and chart.
     pub charts: Vec<(String, Chart)>,
     /// Other files of a whole result: name and text.

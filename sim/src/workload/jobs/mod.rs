@@ -179,6 +179,7 @@ fn tell(results: &[Compared<'_>], report: &mut Report) {
     report.set("largest_slowdown", largest);
     report.set("saturated", results.iter().any(|one| one.together.saturated));
     report.plot("slowdown", "largest_slowdown", "largest slowdown of a job");
+    report.histograms = results.iter().map(|r| (r.job.name.clone(), r.together.histogram.clone())).collect();
     report.chart("histogram", histogram(results));
 }
 
