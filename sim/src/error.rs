@@ -67,7 +67,9 @@ impl Error {
             Error::Recording(RecordingError::File { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
                 (self.to_string(), "give a path that exists".into(), true)
             }
-            Error::File { .. } | Error::Recording(_) | Error::Plot(_) | Error::Interrupted(_) => (self.to_string(), String::new(), false),
+            Error::File { .. } | Error::Recording(_) | Error::Plot(_) | Error::Interrupted(_) => {
+                (self.to_string(), String::new(), false)
+            }
         }
     }
 }

@@ -149,9 +149,11 @@ mod tests {
     fn record() -> impl Strategy<Value = Record> {
         let class = Class::Amo;
         prop_oneof![
-            (any::<[bool; 3]>(), any::<u32>(), any::<u32>()).prop_map(move |([memory, response, adaptive], to, len)| {
-                Record::Post(Post::Write { class, to, len, memory, response, adaptive })
-            }),
+            (any::<[bool; 3]>(), any::<u32>(), any::<u32>()).prop_map(
+                move |([memory, response, adaptive], to, len)| {
+                    Record::Post(Post::Write { class, to, len, memory, response, adaptive })
+                }
+            ),
             (any::<u32>(), any::<u32>()).prop_map(move |(to, len)| Record::Post(Post::Read { class, to, len })),
             any::<u32>().prop_map(move |to| Record::Post(Post::Flush { class, to })),
             (any::<u32>(), 0..7u8, any::<bool>(), any::<bool>()).prop_map(move |(to, op, fetch, wide)| {
@@ -165,12 +167,8 @@ mod tests {
                     Record::Post(Post::Reduce { class, tree, id, op, elem, to, len, memory })
                 }
             ),
-            (any::<u32>(), any::<u32>(), any::<bool>()).prop_map(move |(tree, len, memory)| Record::Post(Post::Bcast {
-                class,
-                tree,
-                len,
-                memory
-            })),
+            (any::<u32>(), any::<u32>(), any::<bool>())
+                .prop_map(move |(tree, len, memory)| Record::Post(Post::Bcast { class, tree, len, memory })),
             Just(Record::Post(Post::Fence { class })),
             Just(Record::Post(Post::Nothing)),
             Just(Record::End),

@@ -191,7 +191,8 @@ impl Keys {
         let has_shape = self.machine.is_some() && self.machine()?.is_some_and(|machine| machine.shape.is_some());
         let set = match &self.machine {
             Some(_) => self.set.clone(),
-            None => Some(own.set.iter().chain(&self.set).flatten().cloned().collect()).filter(|set: &Vec<_>| !set.is_empty()),
+            None => Some(own.set.iter().chain(&self.set).flatten().cloned().collect())
+                .filter(|set: &Vec<_>| !set.is_empty()),
         };
         let topology = self.topology.clone().or(own.topology.filter(|_| !has_shape));
         Ok(Keys { topology, set, seed: self.seed.or(own.seed), ..self })

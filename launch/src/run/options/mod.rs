@@ -33,8 +33,8 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-pub use virtual_time::{VirtualPlan, check_recorded};
 use virtual_time::what_else_is_virtual;
+pub use virtual_time::{VirtualPlan, check_recorded};
 
 /// Makes the library look closer.
 pub const ENV_CHECK: &str = "SHMEM_DEBUG";

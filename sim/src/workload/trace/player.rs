@@ -11,9 +11,7 @@ use angara_abi::account::Class;
 use angara_abi::desc::{Place, Region};
 use angara_abi::packet::Vc;
 use angara_abi::{PAYLOAD_MAX, TREES};
-use angara_fabric::{
-    Config, Effect, Fabric, InjectError, NetError, Op, OpState, Port, Source, Tick,
-};
+use angara_fabric::{Config, Effect, Fabric, InjectError, NetError, Op, OpState, Port, Source, Tick};
 use angara_net::fault::Fault;
 use angara_protocol::recording::{Cause, Post, Reached, Record, Recording, Tape};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -36,8 +34,6 @@ struct Open {
     /// Its bytes are fetched from memory.
     memory: bool,
     read: bool,
-    /// It ends with an answer.
-    answered: bool,
 }
 
 /// A PE.
@@ -79,7 +75,8 @@ impl Pe {
     /// One of its posts has come so far.
     fn reached(&mut self, number: u64, reached: Reached) {
         let Some(open) = number.checked_sub(self.first).and_then(|i| self.open.get_mut(i as usize)) else { return };
-        let done = reached == Reached::Complete || reached == Reached::Injected && !open.answered;
+        // The network reports the one or the other of each post as its last.
+        let done = reached >= Reached::Injected;
         open.reached = open.reached.max(Some(if done { Reached::Complete } else { reached }));
         while self.open.front().is_some_and(|open| open.reached == Some(Reached::Complete)) {
             self.open.pop_front();
@@ -94,9 +91,8 @@ impl Open {
             Post::Write { memory, .. } | Post::Reduce { memory, .. } | Post::Bcast { memory, .. } => *memory,
             _ => false,
         };
-        let answered = !matches!(post, Post::Nothing | Post::Write { .. } | Post::Amo { fetch: false, .. });
         let read = matches!(post, Post::Read { .. } | Post::Flush { .. });
-        Open { reached: None, memory, read, answered }
+        Open { reached: None, memory, read }
     }
 
     fn has_reached(&self, reached: Reached) -> bool {
