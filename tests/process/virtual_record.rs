@@ -56,7 +56,7 @@ fn recorded_programs_end_at_the_same_picosecond_when_they_are_replayed() {
 fn a_recorded_program_takes_longer_on_a_slower_network() {
     let test = Test::new("virtual-record-slower");
     let (recording, ended) = record(&test, &["-n", "2"], &tools::compile("tests/c/virtual_time/pingpong.c"));
-    let slower = ends(&replay(&test, &recording, &["--set", "hop=1us"]));
+    let slower = ends(&replay(&test, &recording, &["--set", "injection=2us"]));
     assert!(slower.iter().zip(&ended).all(|(slower, ended)| *slower > 2 * ended), "{slower:?}, {ended:?}");
     // The way is longer on a larger torus only if the PEs are further apart.
     assert_eq!(ends(&replay(&test, &recording, &["--topology", "torus:4x4x4"])), ended);
@@ -84,7 +84,7 @@ fn what_cannot_be_recorded_or_replayed_is_refused() {
         (other("cut.atr", &bytes[..bytes.len() - 9]), "the file ends before the recording does"),
         (other("text.atr", b"a text that is no recording"), "offset 0: `a text t` is no recording"),
         (other("future.atr", &future), "offset 8: format 7, and this angara reads format 1"),
-        (test.file("missing.atr"), "give a path that exists"),
+        (test.file("missing.atr"), "No such file"),
     ] {
         let sim = test.angara(["sim", "run", "--workload", &format!("trace:{}", file.display())]);
         let done = test.run(sim);
