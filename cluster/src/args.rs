@@ -90,6 +90,9 @@ pub struct Args {
     /// With --clock virtual: note who waited for whom, what routines cost and when links carried what, for reports
     #[arg(long)]
     pub times: bool,
+    /// With --clock virtual: write what each PE posts, and what it waits for, to this file, for `angara sim run`
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
     /// Serve a page that shows the network at work at this address, such as 127.0.0.1:8290; `angara web` prints its URL
     #[arg(long, value_name = "ADDR")]
     pub web: Option<String>,

@@ -13,7 +13,7 @@ use angara_fabric::Params;
 use angara_machine::Machine;
 use angara_net::fault::Fault;
 use angara_net::torus::{NodeId, Shape};
-pub use angara_plane::{CHANNELS_DEFAULT, VirtualTime};
+pub use angara_plane::{CHANNELS_DEFAULT, RecordTo, VirtualTime};
 use angara_protocol::absence::Patience;
 use angara_protocol::launch::default_runtime_dir;
 use serde::Deserialize;
@@ -66,6 +66,8 @@ pub struct Options {
     pub private: bool,
     /// Jobs run in virtual time.
     pub virtual_time: Option<VirtualTime>,
+    /// Where they are recorded.
+    pub record: Option<RecordTo>,
     /// Who may look at what this daemon does.
     pub looks: Looks,
     /// How to report readiness.
@@ -90,6 +92,7 @@ impl Options {
             limits: Limits::default(),
             private: false,
             virtual_time: None,
+            record: None,
             looks: Looks::default(),
             ready: Ready::Silent,
         }
@@ -108,6 +111,7 @@ impl Options {
             channels: self.channels,
             faults: self.faults.clone(),
             virtual_time: self.virtual_time,
+            record: self.record.clone(),
             watched: self.looks.any(),
             trunks: self.cluster.as_ref().zip(wires).map(|(member, wires)| wires.trunks(member)),
             cores: self.cores.clone(),
@@ -145,6 +149,7 @@ struct File {
     call_cost: Option<f64>,
     patience: Option<String>,
     times: Option<bool>,
+    record: Option<PathBuf>,
     web: Option<String>,
     metrics: Option<String>,
     metrics_open: Option<bool>,
@@ -255,6 +260,11 @@ pub fn resolve(args: &Args) -> Result<Options, ConfigError> {
         let why = "virtual runs one job alone, on one host; add --private and leave --cluster out";
         return Err(bad("clock")(why));
     }
+    let record = args.record.clone().or(file.record);
+    if record.is_some() && virtual_time.is_none() {
+        return Err(bad("record")("only --clock virtual has times that can be replayed"));
+    }
+    let record = record.map(|path| RecordTo { path, set: machine.changes() });
     let limits = limits(args, file.limit.unwrap_or_default())?;
     let memory_limit = args.memory_limit.as_ref().or(file.memory_limit.as_ref());
     Ok(Options {
@@ -272,6 +282,7 @@ pub fn resolve(args: &Args) -> Result<Options, ConfigError> {
         limits,
         private,
         virtual_time,
+        record,
         looks,
         ready: args.ready_fd.or(file.ready_fd).map_or(Ready::Stdout, Ready::Fd),
     })

@@ -7,6 +7,7 @@ use angara_net::torus::{NodeId, Shape};
 use angara_protocol::absence::Patience;
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// The clock on the wall. A simulation has one of its own.
@@ -26,6 +27,8 @@ pub struct Config {
     pub faults: Vec<Fault>,
     /// Jobs run in virtual time.
     pub virtual_time: Option<VirtualTime>,
+    /// Where what PEs do in virtual time is recorded.
+    pub record: Option<RecordTo>,
     /// Somebody may look at counters of links, so what closed jobs have put on them is kept.
     pub watched: bool,
     /// The other hosts of the cluster it is a part of.
@@ -46,6 +49,7 @@ impl Config {
             channels: CHANNELS_DEFAULT,
             faults: Vec::new(),
             virtual_time: None,
+            record: None,
             watched: false,
             trunks: None,
             cores: Vec::new(),
@@ -68,6 +72,15 @@ pub struct VirtualTime {
     pub patience: Patience,
     /// What time goes for is noted, because somebody will ask.
     pub noted: bool,
+}
+
+/// A recording to write.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RecordTo {
+    /// Its file.
+    pub path: PathBuf,
+    /// Values of the machine that differ from the chip as published, for whoever replays it.
+    pub set: String,
 }
 
 /// One of the hosts that a network is spread over.

@@ -46,6 +46,7 @@ impl DataPlane {
                         job.notify(pe, place.region);
                     }
                 }
+                self.record_arrival(at, (place, data.len() as u64), cause);
                 self.touched(at, Touch::Memory(place, data.len() as u64), By::Other(cause));
             }
             Effect::Fetch { at, place, len, token, .. } => {
@@ -72,6 +73,7 @@ impl DataPlane {
                     job.notify(pe, place.region);
                     Some(old)
                 });
+                self.record_arrival(at, (place, width.into()), cause);
                 self.touched(at, Touch::Memory(place, width.into()), By::Other(cause));
                 match (token, old) {
                     (Some(token), Some(old)) => self.fabric.supply(token, &old.to_le_bytes()),
@@ -86,10 +88,12 @@ impl DataPlane {
                     // `resolve` checked the range.
                     let _ = map.write(offset, self.fabric.payload(data));
                 }
+                self.record_tree(tree, bcast, count);
                 self.touched(at, Touch::Tree(Some((place, data.len() as u64))), By::Tree(gate, count));
                 self.show_tree(at, tree, bcast, count);
             }
             Effect::TreeCredit { at, tree, count, .. } => {
+                self.record_tree(tree, false, count);
                 self.touched(at, Touch::Tree(None), By::Tree(Gate::Reduce(tree), count));
                 self.show_tree(at, tree, false, count)
             }
@@ -113,7 +117,9 @@ impl DataPlane {
         let Some(operation) = self.outstanding.get_mut(c.tag).map(|f| *f) else { return };
         let from = c.from;
         let complete = c.state == OpState::Complete || c.state == OpState::Injected && !operation.answered;
+        let (number, state) = (operation.number, c.state);
         self.finish_operation(c, operation);
+        self.record_state(number, state);
         let by = if complete && operation.barrier.is_some() { By::Barrier } else { By::Own(operation.to) };
         self.touched(from, Touch::Post(operation.completion.filter(|_| complete)), by);
         self.take_waiting(operation.lane);

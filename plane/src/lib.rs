@@ -48,7 +48,7 @@ pub mod trunks;
 mod virtual_time;
 
 pub use command::{Answer, Command, Dead, Handle, JobKey, Recovery, Reply, Timed};
-pub use config::{CHANNELS_DEFAULT, Clock, Config, TrunkHost, TrunksConfig, VirtualTime};
+pub use config::{CHANNELS_DEFAULT, Clock, Config, RecordTo, TrunkHost, TrunksConfig, VirtualTime};
 pub use job::Folded;
 pub use log_limit::LogLimit;
 pub use memory::{Identity, JobMemory, PeFds, PeMemory, StaticsError};

@@ -9,6 +9,7 @@ use super::observe::figures::Rounds;
 use super::ports::{Outstanding, Owner, Ports};
 use super::registers::Registers;
 use super::trunks::{TrunkEvent, TrunkFigures, Trunks};
+use super::virtual_time::record::Record;
 use super::virtual_time::standing::{OPS_PER_PORT, VirtualRun};
 use crate::command::{Command, Ear, Handle, JobKey, Reply};
 use crate::config::{Clock, Config};
@@ -93,7 +94,8 @@ impl DataPlane {
     /// [`DataPlane::run_for`]. `notices` hears what it says unasked, on the thread that runs it.
     pub fn new(config: Config, notices: impl FnMut(Notice) + Send + 'static) -> io::Result<(Handle, DataPlane)> {
         let (handle, Ear { commands, wake, gauges }) = Handle::new()?;
-        let Config { shape, channels, clock, virtual_time, .. } = config;
+        let Config { shape, channels, clock, virtual_time, record, .. } = config;
+        let record = record.filter(|_| virtual_time.is_some()).map(|to| Record::create(to, config.seed)).transpose()?;
         let mut network = angara_fabric::Config {
             seed: config.seed,
             // Without other hosts the routers of all nodes are emulated here, also of those that host no PE.
@@ -128,7 +130,7 @@ impl DataPlane {
             trees: [None; angara_abi::TREES],
             epoll,
             gauges,
-            virtual_time: virtual_time.map(|v| VirtualRun::new(&v)),
+            virtual_time: virtual_time.map(|v| VirtualRun::new(&v, record)),
             captures: Captures::default(),
             trunks,
             past: config.watched.then(BTreeMap::new),
@@ -167,12 +169,13 @@ impl DataPlane {
         };
         self.jobs.insert(job.memory.slot, job);
         self.jobs_changed();
-        Ok(())
+        self.record_begins(&ports, family)
     }
 
     /// Removes a job and all it has in the network.
     pub(crate) fn close_job(&mut self, slot: JobSlot) {
         let Some(job) = self.jobs.remove(&slot) else { return };
+        self.record_ends();
         self.remember(&job);
         for lane in job.lanes.iter().flatten() {
             self.drop_lane(*lane);

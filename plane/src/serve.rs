@@ -114,6 +114,7 @@ impl DataPlane {
 
     /// Ends the sessions with other hosts.
     pub(super) fn say_goodbye(&mut self) {
+        self.record_ends();
         // What was said to them last, such as why their jobs end, goes before.
         self.carry();
         if let Some(trunks) = &mut self.trunks {
@@ -221,7 +222,8 @@ impl DataPlane {
             let number = lane.enter(posted.seq, true, false);
             lane.reached(number, true);
             lane.complete(posted.completion, posted.seq);
-            let port = lane.port;
+            let (port, pe) = (lane.port, lane.pe);
+            self.record_post(pe, issue, &posted);
             self.touched(port, Touch::Post(posted.completion), By::Own(None));
             return Ok(true);
         };
@@ -242,10 +244,11 @@ impl DataPlane {
                 if let Some(operation) = self.outstanding.get_mut(tag) {
                     operation.number = number;
                 }
+                let pe = lane.pe;
                 if let Some(gate) = posted.gate() {
-                    let pe = lane.pe;
                     self.enters(gate, pe, issue);
                 }
+                self.record_post(pe, issue, &posted);
                 Ok(true)
             }
             Err(e) => {

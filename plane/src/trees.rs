@@ -32,6 +32,7 @@ impl DataPlane {
                 .ok_or_else(|| format!("PE {pe} is out of range: the job has {count} PEs"))?;
             Ok::<_, String>(Port { node: e.node, endpoint: e.endpoint })
         };
+        let root_pe = root;
         let root = entry(root as usize)?.node;
         let members = pes.iter().map(|&pe| entry(pe as usize)).collect::<Result<Vec<_>, _>>()?;
         let tree = tree as usize;
@@ -43,6 +44,7 @@ impl DataPlane {
         let rows = self.fabric.build_tree(root, &members).map_err(|e| e.to_string())?;
         self.fabric.load_tree(tree as u8, slot, &rows).map_err(|e| e.to_string())?;
         self.trees[tree] = Some(slot);
+        self.record_loaded(tree as u8, root_pe, pes);
         self.stale = true;
         // Counts on a tree begin at zero for every new tree of that number.
         for pe in pes {

@@ -8,6 +8,7 @@
 //! | [`compute`], [`mpi`] | what computing and an MPI library cost in virtual time |
 //! | [`absence`] | what is known of a PE that does not come back |
 //! | [`calls`] | what each PE notes of its calls |
+//! | [`recording`] | what each PE posted in virtual time, and what it waited for |
 //! | [`print`](mod@print), [`whole_file`] | lines on standard output and error; files that are there as a whole or not at all |
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
@@ -20,6 +21,7 @@ pub mod modes;
 pub mod mpi;
 pub mod msg;
 pub mod print;
+pub mod recording;
 mod report;
 mod times;
 pub mod trust;

@@ -1,5 +1,6 @@
 //! Errors, each with the value at fault and what to do about it.
 
+use angara_protocol::recording::RecordingError;
 use std::path::PathBuf;
 
 /// Why a command of this crate failed.
@@ -33,6 +34,9 @@ pub enum Error {
         /// The mistake, and what would be right.
         message: String,
     },
+    /// A recording is wrong, or cannot be read.
+    #[error(transparent)]
+    Recording(#[from] RecordingError),
     /// The network cannot be built like this.
     #[error("{0}")]
     Network(String),
@@ -59,7 +63,13 @@ impl Error {
             Error::File { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
                 (self.to_string(), "give a path that exists".into(), true)
             }
-            Error::File { .. } | Error::Plot(_) | Error::Interrupted(_) => (self.to_string(), String::new(), false),
+            Error::Recording(RecordingError::Wrong { .. }) => (self.to_string(), String::new(), true),
+            Error::Recording(RecordingError::File { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+                (self.to_string(), "give a path that exists".into(), true)
+            }
+            Error::File { .. } | Error::Recording(_) | Error::Plot(_) | Error::Interrupted(_) => {
+                (self.to_string(), String::new(), false)
+            }
         }
     }
 }

@@ -59,6 +59,7 @@ mod top;
 mod virtual_anywhere;
 mod virtual_mpi;
 mod virtual_patience;
+mod virtual_record;
 mod virtual_report;
 mod virtual_scripts;
 mod virtual_signals;

@@ -69,6 +69,9 @@ pub fn main(args: RunArgs) -> Result<u8, Failed> {
     if let Some(file) = &args.report {
         report::check_writable(file, "--report")?;
     }
+    if let Some(file) = &args.record {
+        report::check_writable(file, "--record")?;
+    }
     let trace = args.trace.as_deref().map(|file| Trace::new(file, args.trace_links.unwrap_or(0)));
     let mut trace = trace.transpose()?;
     let races = args.check.contains(&Check::Races);
@@ -90,6 +93,7 @@ pub fn main(args: RunArgs) -> Result<u8, Failed> {
         };
         let shape = place.shape;
         let ended = run_on(place, &args, &plan, &mut signals, (terminal, packets, trace.as_mut())).await;
+        let ended = both(ended, args.record.as_deref().map_or(Ok(()), options::check_recorded));
         let Some(notes) = plan.notes.take() else { return ended };
         let noted = Noted { notes, trace, races, pes: args.pes, shape, quiet: args.quiet };
         noted.look(ended, &mut signals).await

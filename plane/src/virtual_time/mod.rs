@@ -12,6 +12,7 @@ pub(super) mod gates;
 mod links;
 mod log;
 mod patience;
+pub(super) mod record;
 mod report;
 mod spent;
 pub(super) mod standing;
@@ -47,17 +48,19 @@ impl DataPlane {
         let Some(index) = self.lane_at(at) else { return };
         let (Some(run), Some(lane)) = (&mut self.virtual_time, &self.lanes[index]) else { return };
         let pe_at = |port: Port| self.ports.get(port).map(|owner| owner.pe as usize);
+        let event = run.record.as_ref().and_then(|record| record.event);
         let own = |port: Option<Port>| {
             let whom = port.and_then(pe_at).unwrap_or(lane.pe);
-            Ended { why: Why::Answer, whom, posted: now }
+            Ended { why: Why::Answer, whom, posted: now, event }
         };
-        let last =
-            |why, last: Option<(usize, Tick)>| last.map_or(own(None), |(whom, posted)| Ended { why, whom, posted });
+        let last = |why, last: Option<(usize, Tick)>| {
+            last.map_or(own(None), |(whom, posted)| Ended { why, whom, posted, event })
+        };
         let by = match (by, &mut run.notes) {
             (_, None) => own(None),
             (By::Own(port), _) => own(port),
             (By::Other(Some(Cause { from, posted })), _) if from != at => {
-                Ended { why: Why::Data, whom: pe_at(from).unwrap_or(lane.pe), posted }
+                Ended { why: Why::Data, whom: pe_at(from).unwrap_or(lane.pe), posted, event }
             }
             (By::Other(_), _) => own(None),
             (By::Barrier, Some(notes)) => last(Why::Barrier, notes.gates.leave(Gate::Barrier, lane.pe)),
@@ -97,7 +100,11 @@ impl DataPlane {
         if !lost && !self.is_over() {
             self.take_posts(index, TIME_MAX);
         }
+        let pe = self.lanes[index].as_ref().map(|lane| lane.pe);
         if let Some(run) = &mut self.virtual_time {
+            if let Some(pe) = pe.filter(|_| !lost) {
+                run.has_ended(pe);
+            }
             run.forget(index);
             run.left = Some(Instant::now());
             run.over |= lost;
@@ -207,6 +214,10 @@ impl DataPlane {
             return self.break_lane(index, Fault::BadRange, 0, &why);
         };
         if let Some(run) = &mut self.virtual_time {
+            if has_ended {
+                run.has_ended(pe);
+            }
+            run.nothing_happens();
             let ran = (said - began, spending);
             run.stands((index, pe), (said, deadline), waits_for, (!has_ended).then_some(ran));
         }

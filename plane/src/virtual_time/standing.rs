@@ -4,6 +4,7 @@ use super::gates::{Gate, Gates};
 use super::links::LinkHistory;
 use super::log::{Log, Stood};
 use super::patience::{Doubt, Impatience};
+use super::record::{Event, Record};
 use super::spent::Spent;
 use crate::config::VirtualTime;
 use angara_abi::channel::{Channel, status};
@@ -90,9 +91,11 @@ pub(super) struct Ended {
     pub(super) whom: usize,
     /// When that was posted.
     pub(super) posted: Tick,
+    /// The same for a recording.
+    pub(super) event: Option<Event>,
 }
 
-fn overlap(a: (Place, u64), b: (Place, u64)) -> bool {
+pub(super) fn overlap(a: (Place, u64), b: (Place, u64)) -> bool {
     let begins_before_the_end_of = |x: (Place, u64), y: (Place, u64)| x.0.offset < y.0.offset.saturating_add(y.1);
     a.0.region == b.0.region && begins_before_the_end_of(a, b) && begins_before_the_end_of(b, a)
 }
@@ -141,6 +144,8 @@ pub(crate) struct VirtualRun {
     pub(super) spent: Vec<Spent>,
     /// Where it went, if somebody will ask.
     pub(super) notes: Option<Notes>,
+    /// The recording that is being written.
+    pub(super) record: Option<Record>,
     /// Faults to come, by their time and in the order given.
     faults: VecDeque<(Tick, Fault)>,
     /// How often PEs that stand had changed their deadlines when that was looked at last.
@@ -159,10 +164,10 @@ pub(crate) struct VirtualRun {
 
 impl VirtualRun {
     /// Nobody has come yet.
-    pub(crate) fn new(time: &VirtualTime) -> VirtualRun {
+    pub(crate) fn new(time: &VirtualTime, record: Option<Record>) -> VirtualRun {
         let notes = time.noted.then(Notes::default);
         let patience = Impatience::new(time.patience);
-        VirtualRun { call_cost: time.call_cost, notes, patience, ..VirtualRun::default() }
+        VirtualRun { call_cost: time.call_cost, notes, record, patience, ..VirtualRun::default() }
     }
     /// The PE of a lane runs.
     pub(crate) fn runs(&mut self, lane: usize) {
@@ -200,7 +205,7 @@ impl VirtualRun {
         if stand.due.is_some_and(|(before, _)| before <= at) {
             return;
         }
-        let own = Ended { why: Why::Run, whom: stand.pe, posted: at };
+        let own = Ended { why: Why::Run, whom: stand.pe, posted: at, event: None };
         stand.by_time = true;
         if let Some((before, _)) = stand.due.replace((at, own)) {
             self.due.remove(&(before, stand.pe, lane));
@@ -235,6 +240,9 @@ impl VirtualRun {
     pub(super) fn take_due(&mut self) -> Option<(Tick, usize)> {
         let (at, pe, lane) = self.due.pop_first()?;
         if let Some(Stand { since, waits_for, due: Some((_, ended)), spent, .. }) = self.standing[lane].take() {
+            if let Some(record) = &mut self.record {
+                record.waited(pe, (since, at), waits_for, ended.event);
+            }
             // What it slept is a part of its run.
             let since = if waits_for == WaitsFor::Time { at } else { since };
             if let Some(spent) = spent {
@@ -249,7 +257,7 @@ impl VirtualRun {
         pe: usize,
         (since, until): (Tick, Tick),
         waits_for: WaitsFor,
-        Ended { why, whom, posted }: Ended,
+        Ended { why, whom, posted, .. }: Ended,
         (computed, software): (Tick, Tick),
     ) {
         let went = until.saturating_sub(since);
@@ -348,7 +356,7 @@ mod tests {
     fn who_is_due_is_due_once_at_the_first_time() {
         let (_fds, channel) = Channel::create("angara-test-standing").expect("a channel");
         let mut run = VirtualRun { notes: Some(Notes::default()), ..VirtualRun::default() };
-        let ended = Ended { why: Why::Data, whom: 5, posted: 60 };
+        let ended = Ended { why: Why::Data, whom: 5, posted: 60, event: None };
         run.stands((3, 0), (50, TIME_MAX), WaitsFor::Memory, Some((50, (30, 10))));
         let word = Place { region: Region::Heap, offset: 8 };
         let value = |n| move |_, _| Some(n);
@@ -411,7 +419,7 @@ mod tests {
     fn who_waits_is_due_at_the_first_deadline_of_its_threads_or_before() {
         let (_fds, channel) = Channel::create("angara-test-deadlines").expect("a channel");
         let mut run = VirtualRun::default();
-        let ended = Ended { why: Why::Data, whom: 5, posted: 60 };
+        let ended = Ended { why: Why::Data, whom: 5, posted: 60, event: None };
         let none = |_, _| None;
         run.stands((3, 0), (50, 900), WaitsFor::Memory, Some((50, (0, 0))));
         assert_eq!(run.next_due(), Some(900));

@@ -193,6 +193,25 @@ impl Keys {
     /// # Errors
     /// Returns the settings that do not fit together, with the one to change.
     pub fn resolve(&self) -> Blamed<Experiment> {
+        match self.workload.as_ref().and_then(|chosen| chosen.workload.defaults()) {
+            Some(own) => self.clone().beside(own)?.resolve_all(),
+            None => self.resolve_all(),
+        }
+    }
+
+    /// These settings on the machine of a workload, as far as they do not name another one.
+    fn beside(self, own: Keys) -> Blamed<Keys> {
+        let has_shape = self.machine.is_some() && self.machine()?.is_some_and(|machine| machine.shape.is_some());
+        let set = match &self.machine {
+            Some(_) => self.set.clone(),
+            None => Some(own.set.iter().chain(&self.set).flatten().cloned().collect())
+                .filter(|set: &Vec<_>| !set.is_empty()),
+        };
+        let topology = self.topology.clone().or(own.topology.filter(|_| !has_shape));
+        Ok(Keys { topology, set, seed: self.seed.or(own.seed), ..self })
+    }
+
+    fn resolve_all(&self) -> Blamed<Experiment> {
         let machine = self.machine()?;
         let shape = self.topology.clone().or_else(|| machine.as_ref()?.shape.map(|shape| named(&shape)));
         let shape = shape.unwrap_or_else(|| "torus:8x8x8".parse().expect("a torus"));

@@ -19,12 +19,13 @@ mod report;
 mod request_reply;
 pub mod script;
 pub mod spmv;
+mod trace;
 
 pub use closed::Closed;
 pub use report::{Plot, Report};
 
 use crate::Error;
-use crate::run::{Experiment, Progress};
+use crate::run::{Experiment, Keys, Progress};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::ControlFlow;
@@ -57,6 +58,11 @@ pub trait Workload: fmt::Debug + Send + Sync {
     /// Returns what can be drawn of it.
     fn shows(&self) -> Shows {
         Shows::default()
+    }
+
+    /// Settings of the machine that it brings, where none are given.
+    fn defaults(&self) -> Option<Keys> {
+        None
     }
 
     /// Refuses a machine it cannot run on; called before [`Workload::run`].
@@ -127,6 +133,7 @@ pub const KINDS: &[WorkloadKind] = &[
     heat::KIND,
     barrier::KIND,
     script::KIND,
+    trace::KIND,
     list::KIND,
     jobs::KIND,
 ];

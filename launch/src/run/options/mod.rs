@@ -33,8 +33,8 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-pub use virtual_time::VirtualPlan;
 use virtual_time::what_else_is_virtual;
+pub use virtual_time::{VirtualPlan, check_recorded};
 
 /// Makes the library look closer.
 pub const ENV_CHECK: &str = "SHMEM_DEBUG";
@@ -144,6 +144,10 @@ pub struct RunArgs {
     /// timers say so, and two runs are equal
     #[arg(long, value_enum, default_value_t = Clock::Wall, help_heading = VIRTUAL_TIME)]
     pub clock: Clock,
+    /// With --clock virtual: write to this file what each PE posts and what it waits for; `angara sim run --workload
+    /// trace:FILE` replays it, on this network or another one
+    #[arg(long, value_name = "FILE.atr", help_heading = VIRTUAL_TIME)]
+    pub record: Option<PathBuf>,
     /// With --clock virtual: nanoseconds that a call of the library takes [default: 1; ours, no machine's]
     #[arg(long, value_name = "NS", value_parser = call_cost, help_heading = VIRTUAL_TIME)]
     pub call_cost: Option<f64>,

@@ -6,7 +6,11 @@ use angara_client::cores::Cores;
 use angara_client::error::Failed;
 use angara_protocol::absence::Patience;
 use angara_protocol::msg::Path as EnginePath;
+use angara_protocol::recording;
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
 
 /// What Python's hashes of texts begin with.
 const ENV_HASHES: &str = "PYTHONHASHSEED";
@@ -23,11 +27,14 @@ pub struct VirtualPlan {
     patience: Option<Patience>,
     /// What it goes for is noted, for a report or for tracks of links.
     noted: bool,
+    /// File of a recording.
+    record: Option<PathBuf>,
 }
 
 impl VirtualPlan {
     /// Of the options, if they ask for it and nothing contradicts.
     pub(super) fn new(args: &RunArgs) -> Result<Option<VirtualPlan>, Failed> {
+        check_record(args)?;
         if args.clock == Clock::Wall {
             let given = [
                 (args.call_cost.is_some(), "--call-cost"),
@@ -60,7 +67,9 @@ impl VirtualPlan {
         }
         let core = Cores::here().allowed.last().copied();
         let (call_cost, noted) = (args.call_cost, args.report.is_some() || args.trace_links.is_some());
-        Ok(Some(VirtualPlan { core, call_cost, seed: args.seed, patience: args.patience, noted }))
+        // The daemon may be somewhere else.
+        let record = args.record.as_deref().map(|file| std::path::absolute(file).unwrap_or_else(|_| file.into()));
+        Ok(Some(VirtualPlan { core, call_cost, seed: args.seed, patience: args.patience, noted, record }))
     }
 
     /// Options of the daemon.
@@ -78,10 +87,48 @@ impl VirtualPlan {
         if self.noted {
             options.push("--times".into());
         }
+        if let Some(file) = &self.record {
+            options.extend(["--record".into(), file.into()]);
+        }
         if let Some(core) = self.core {
             options.extend(["--cores".into(), core.to_string().into()]);
         }
         options
+    }
+}
+
+/// Tells whether a run can be recorded as the options want it.
+fn check_record(args: &RunArgs) -> Result<(), Failed> {
+    let Some(file) = &args.record else { return Ok(()) };
+    if args.clock == Clock::Wall {
+        let why = format!(
+            "--record {}: with --clock wall the times of posts are those of this host's processors, and no replay could \
+             be equal to the run",
+            file.display()
+        );
+        return Err(Failed::usage(why, "add --clock virtual, or leave --record out"));
+    }
+    if args.seeds.is_some() {
+        return Err(Failed::usage("--record is for one run, and --seeds makes many", "give --seed"));
+    }
+    Ok(())
+}
+
+/// Checks that a recording is whole: whoever wrote it has ended.
+pub fn check_recorded(file: &Path) -> Result<(), Failed> {
+    let end = || {
+        let mut from = File::open(file)?;
+        let mut end = [0; recording::END.len()];
+        from.seek(SeekFrom::End(-(end.len() as i64)))?;
+        from.read_exact(&mut end)?;
+        std::io::Result::Ok(end == recording::END)
+    };
+    match end() {
+        Ok(true) => Ok(()),
+        Ok(false) | Err(_) => {
+            let why = format!("the recording in {} is not complete", file.display());
+            Err(Failed::runtime(why, "the disk may be full, or the daemon was ended: record the program again"))
+        }
     }
 }
 

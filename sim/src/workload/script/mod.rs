@@ -192,7 +192,7 @@ pub fn chip(experiment: &Experiment) -> Result<Chip, Error> {
 }
 
 /// The same, also where packets overtake each other.
-fn any_chip(experiment: &Experiment) -> Result<Chip, Error> {
+pub(super) fn any_chip(experiment: &Experiment) -> Result<Chip, Error> {
     let needs = "this workload uses the chip's adapters; give a torus or mesh of up to four sizes and router angara";
     let Profile::Angara(a) = &experiment.network.profile else {
         return Err(Error::invalid("router", "generic", needs));
