@@ -11,7 +11,7 @@ use angara_sim::Error;
 use angara_sim::observe::{Links, timeline};
 use angara_sim::run::stats::Histogram;
 use angara_sim::run::{Experiment, Keys, Progress, presets};
-use angara_sim::sweep::{self, Sweep};
+use angara_sim::sweep::{self, Memory, Sweep};
 use angara_sim::toml_file::TomlFile;
 use angara_sim::workload::{KINDS, Report};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError, PyValueError};
@@ -122,21 +122,25 @@ fn run_sweep<'py>(py: Python<'py>, json: &str, progress: Option<Py<PyAny>>) -> P
     let (sweep, threads) = Sweep::read(&settings(json)?, &Keys::default()).map_err(raise)?;
     let of = sweep.points.len() as u64;
     let (sweep, rows) = supervise(py, progress.as_ref(), move |watch| {
-        let mut done = 0;
-        let rows = sweep.run(threads, vec![None; sweep.points.len()], &|| watch.stopped(), &mut |_, _| {
-            done += 1;
+        let told = |done: usize| {
             // Whether to stop is asked elsewhere, too.
-            let _ = watch.look(Progress { doing: "points", done, of });
-            Ok(())
-        })?;
-        let rows = rows.ok_or(Error::Interrupted("no results are kept"))?;
+            let _ = watch.look(Progress { doing: "points", done: done as u64, of });
+        };
+        let desk = Memory::new(&sweep, &told);
+        sweep.run(threads, &desk, &|| watch.stopped())?;
+        let rows = desk.rows().ok_or(Error::Interrupted("no results are kept"))?;
         Ok((sweep, rows))
     })?;
     let out = PyDict::new(py);
     let rows_json = serde_json::to_string(&sweep::json(&rows)).expect("rows hold only numbers and names");
     out.set_item("names", &sweep.names)?;
     out.set_item("rows", rows_json)?;
-    out.set_item("text", sweep::summary(&sweep, &rows))?;
+    let means = sweep::seeds::averaged(&rows);
+    let mut names = sweep.names.clone();
+    if means.is_some() {
+        names.retain(|name| name != "seed");
+    }
+    out.set_item("text", sweep::summary(&names, means.as_deref().unwrap_or(&rows)))?;
     Ok(out)
 }
 

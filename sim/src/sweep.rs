@@ -32,6 +32,7 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::ControlFlow;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Most points of a sweep; more are a mistake.
 pub(crate) const POINTS_MAX: usize = 10_000;
@@ -148,6 +149,40 @@ pub trait Desk: Sync {
     /// # Errors
     /// What keeps the desk from its work.
     fn done(&self, point: usize, row: &Row) -> Result<(), Error>;
+}
+
+/// A desk in memory, for one process.
+pub struct Memory<'a> {
+    points: usize,
+    next: AtomicUsize,
+    rows: Mutex<BTreeMap<usize, Row>>,
+    /// Told how many points are finished.
+    told: &'a (dyn Fn(usize) + Sync),
+}
+
+impl<'a> Memory<'a> {
+    /// A desk for all points of `sweep`; `told` hears how many are finished.
+    pub fn new(sweep: &Sweep, told: &'a (dyn Fn(usize) + Sync)) -> Memory<'a> {
+        Memory { points: sweep.points.len(), next: AtomicUsize::new(0), rows: Mutex::default(), told }
+    }
+    /// The results in order of the points; `None` if some are missing.
+    pub fn rows(self) -> Option<Vec<Row>> {
+        let rows = self.rows.into_inner().expect("no thread panics while it holds the lock");
+        (rows.len() == self.points).then(|| rows.into_values().collect())
+    }
+}
+
+impl Desk for Memory<'_> {
+    fn next(&self) -> Result<Option<usize>, Error> {
+        let next = self.next.fetch_add(1, Ordering::Relaxed);
+        Ok((next < self.points).then_some(next))
+    }
+    fn done(&self, point: usize, row: &Row) -> Result<(), Error> {
+        let mut rows = self.rows.lock().expect("no thread panics while it holds the lock");
+        rows.insert(point, row.clone());
+        (self.told)(rows.len());
+        Ok(())
+    }
 }
 
 type Axis = (String, Vec<toml::Value>);

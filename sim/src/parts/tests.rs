@@ -85,8 +85,8 @@ impl Scene {
 
     /// Everything that is made of results.
     fn shown(&self, rows: &[Row]) -> String {
-        let drawn: String = charts(&self.sweep, rows).iter().map(|(_, c)| c.svg().unwrap()).collect();
-        csv(&self.sweep, rows) + &serde_json::to_string(&json(rows)).unwrap() + &drawn
+        let drawn: String = charts(&self.sweep.names, rows).iter().map(|(_, c)| c.svg().unwrap()).collect();
+        csv(&self.sweep.names, rows) + &serde_json::to_string(&json(rows)).unwrap() + &drawn
     }
 }
 
@@ -304,7 +304,7 @@ fn a_sweep_is_found_by_its_directory() {
     let whole = scene.merged().unwrap();
     let (about, rows) = find(&scene.out).unwrap();
     let results = about.results().unwrap();
-    assert_eq!(csv(&results, &rows.unwrap()), csv(&scene.sweep, &whole));
+    assert_eq!(csv(&results.names, &rows.unwrap()), csv(&scene.sweep.names, &whole));
 
     // What another build of the program finished is simulated again, and replaced.
     let path = scene.out.join(FINISHED);

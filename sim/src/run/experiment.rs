@@ -137,10 +137,11 @@ impl Experiment {
     pub fn at_load(&self, load: f64) -> Experiment {
         let mut other = self.clone();
         let factor = load / self.settings.load;
-        let scaled =
-            |rate: Rate| Rate::messages((rate.per_cycle() * factor).min(1.0)).expect("a load from 0 to the largest");
-        other.rate = scaled(self.rate);
-        other.rates = self.rates.as_ref().map(|rates| rates.iter().copied().map(scaled).collect());
+        let scale = |rate: &mut Rate| {
+            *rate = Rate::messages((rate.per_cycle() * factor).min(1.0)).expect("from 0 to 1");
+        };
+        scale(&mut other.rate);
+        other.rates.iter_mut().flatten().for_each(scale);
         other.settings.load = load;
         other
     }

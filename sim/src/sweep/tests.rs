@@ -17,26 +17,10 @@ fn read(name: &str, sweep: &str) -> Result<Sweep, Error> {
     Sweep::read(&file(name, &format!("{BASE}{sweep}")), &Keys::default()).map(|(sweep, _)| sweep)
 }
 
-/// A desk of one process, that keeps results in memory.
-#[derive(Default)]
-struct Memory(Mutex<(usize, BTreeMap<usize, Row>)>, usize);
-
-impl Desk for Memory {
-    fn next(&self) -> Result<Option<usize>, Error> {
-        let next = &mut self.0.lock().unwrap().0;
-        *next += 1;
-        Ok((*next <= self.1).then_some(*next - 1))
-    }
-    fn done(&self, point: usize, row: &Row) -> Result<(), Error> {
-        self.0.lock().unwrap().1.insert(point, row.clone());
-        Ok(())
-    }
-}
-
 pub(crate) fn run(sweep: &Sweep, threads: usize) -> Vec<Row> {
-    let desk = Memory(Mutex::default(), sweep.points.len());
+    let desk = Memory::new(sweep, &|_| ());
     sweep.run(threads, &desk, &|| ControlFlow::Continue(())).unwrap();
-    desk.0.into_inner().unwrap().1.into_values().collect()
+    desk.rows().unwrap()
 }
 
 #[test]
