@@ -199,6 +199,9 @@ fn ordered(file: &TomlFile, axes: toml::Table) -> Result<Vec<Axis>, Error> {
         };
         let values = match values {
             toml::Value::Array(values) => values,
+            toml::Value::String(range) if name == "seed" => {
+                seeds::range(&range).map_err(|e| file.locate(e, Some(&name)))?
+            }
             single => vec![single],
         };
         for value in &values {

@@ -81,6 +81,10 @@ enum Reason {
 }
 
 impl Overload {
+    /// True if it is a port that cannot do what it is asked for.
+    pub(super) fn is_port(&self) -> bool {
+        matches!(self.why, Reason::Port { .. })
+    }
     /// True if it is more than chance.
     pub(super) fn sure(&self) -> bool {
         match self.why {

@@ -3,15 +3,35 @@
 //! Runs with different seeds are independent, so the interval between them needs no assumption about
 //! what goes on within one. It is the honest error of a sweep near saturation.
 
-use super::Row;
+use super::{POINTS_MAX, Row};
+use crate::Error;
 use crate::run::stats::between;
 use serde_json::{Map, Number, Value};
 use std::collections::BTreeMap;
 
 /// Field with the number of runs averaged.
 const RUNS: &str = "runs";
+/// Field with the number of runs whose own confidence interval holds the mean of all: about 95 % of those that had one
+/// should.
+const COVER: &str = "runs_that_cover_the_mean";
 /// Field with the half-width of the 95 % confidence interval of every mean, by field.
 pub(super) const BETWEEN: &str = "between_runs";
+
+/// The seeds of a range written `FIRST..LAST`, both included.
+///
+/// # Errors
+/// Something else, or a range that is empty or longer than a sweep.
+pub(super) fn range(text: &str) -> Result<Vec<toml::Value>, Error> {
+    let bad =
+        || Error::invalid("seed", text, format!("list numbers, or write FIRST..LAST of at most {POINTS_MAX} seeds"));
+    let (first, last) = text.split_once("..").ok_or_else(bad)?;
+    let [first, last] = [first, last].map(|n| n.trim().parse::<i64>().ok().filter(|n| *n >= 0));
+    let (first, last) = first.zip(last).filter(|(first, last)| first <= last).ok_or_else(bad)?;
+    if last - first >= POINTS_MAX as i64 {
+        return Err(bad());
+    }
+    Ok((first..=last).map(toml::Value::Integer).collect())
+}
 
 /// The mean of every group of rows that differ in `seed` alone, without that setting; `None` if there are none.
 ///
@@ -34,6 +54,13 @@ fn mean(swept: BTreeMap<String, String>, group: &[&Row]) -> Row {
     let results: Vec<&Map<String, Value>> = group.iter().map(|row| &row.result).collect();
     let mut widths = Map::new();
     let mut result = means(&results, &mut widths);
+    // Whether the intervals of single runs can be believed.
+    if let Some(mean) = result.get("packet_latency_cycles").and_then(Value::as_f64).filter(|_| group.len() > 1) {
+        let intervals =
+            group.iter().filter_map(|row| Some((row.number("packet_latency_cycles")?, row.number("confidence")?)));
+        let covers = intervals.filter(|(own, half)| (own - mean).abs() <= *half).count();
+        result.insert(COVER.into(), covers.into());
+    }
     if let Some(width) = widths.get("packet_latency_cycles").or(widths.get("round_trip_cycles")) {
         result.insert("confidence".into(), width.clone());
     }
@@ -92,9 +119,18 @@ mod tests {
         assert_eq!((means[0].number("packet_latency_cycles"), means[0].number(RUNS)), (Some(11.0), Some(2.0)));
         // Two runs, 1 from their mean: the standard error is 1, the quantile with one degree of freedom 12.706.
         assert!((means[0].number("confidence").unwrap() - 12.706).abs() < 1e-9);
+        assert_eq!((means[0].number(COVER), means[1].number(COVER)), (Some(2.0), Some(0.0)), "± 9 each");
         assert!(!means[0].saturated() && means[1].saturated());
         assert!(!means[0].result.contains_key("why"), "texts that differ say nothing of the mean");
         assert_eq!(means[0].result["settings"]["topology"], "torus:4x4");
+    }
+
+    #[test]
+    fn seeds_are_a_range_too() {
+        assert_eq!(range("3..5").unwrap(), [3, 4, 5].map(toml::Value::Integer));
+        for text in ["3", "5..3", "-1..2", "1..99999", "a..b"] {
+            assert!(range(text).unwrap_err().to_string().contains("FIRST..LAST"), "{text}");
+        }
     }
 
     #[test]
