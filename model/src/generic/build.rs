@@ -9,7 +9,7 @@ use crate::topology::{Route, Topology};
 use crate::wormhole;
 
 /// Most parts of a network.
-const PARTS_MAX: usize = u8::MAX as usize;
+const PARTS_MAX: usize = u16::MAX as usize;
 
 /// A network cut into one range of routers per thread.
 pub(crate) struct Cuts {
