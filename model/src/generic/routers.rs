@@ -119,7 +119,7 @@ pub(crate) fn longest(topology: &impl Topology) -> u8 {
 }
 
 /// All links: router, port, and the router they lead to.
-pub(crate) fn links(topology: &impl Topology) -> impl Iterator<Item = (u32, u8, u32)> {
+pub(crate) fn links(topology: &(impl Topology + ?Sized)) -> impl Iterator<Item = (u32, u8, u32)> {
     let ports = (0..topology.routers() as u32).flat_map(|r| (0..topology.ports() as u8).map(move |p| (r, p)));
     ports.filter_map(|(r, p)| match topology.output(r, p) {
         End::Router { router, .. } => Some((r, p, router)),
