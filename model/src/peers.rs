@@ -17,7 +17,7 @@ pub trait Peers: Send + Sync {
     /// Sends `mail[i]` to process `with[i]` and puts what that one sends into `into[i]`. If one process names another,
     /// that one names it, too.
     fn swap(&self, with: &[usize], mail: &[Vec<u8>], into: &mut [Vec<u8>]);
-    /// Returns the least value of all processes.
+    /// Returns the least value of all processes. Values are below 2⁶³ − 1, or 2⁶⁴ − 1.
     fn least(&self, value: u64) -> u64;
     /// Replaces every number by its sum over all processes, modulo 2⁶⁴. All have as many numbers.
     fn sum(&self, values: &mut [u64]);

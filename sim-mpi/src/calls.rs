@@ -18,10 +18,10 @@ type Status = [u64; 8];
 pub(crate) struct Calls<H> {
     comm_rank: unsafe extern "C" fn(H, *mut c_int) -> c_int,
     comm_size: unsafe extern "C" fn(H, *mut c_int) -> c_int,
-    allreduce: unsafe extern "C" fn(*const c_void, *mut c_void, c_int, H, H, H) -> c_int,
+    iallreduce: unsafe extern "C" fn(*const c_void, *mut c_void, c_int, H, H, H, *mut H) -> c_int,
     isend: unsafe extern "C" fn(*const c_void, c_int, H, c_int, c_int, H, *mut H) -> c_int,
-    recv: unsafe extern "C" fn(*mut c_void, c_int, H, c_int, c_int, H, *mut Status) -> c_int,
-    wait: unsafe extern "C" fn(*mut H, *mut Status) -> c_int,
+    irecv: unsafe extern "C" fn(*mut c_void, c_int, H, c_int, c_int, H, *mut H) -> c_int,
+    test: unsafe extern "C" fn(*mut H, *mut c_int, *mut Status) -> c_int,
     finalize: unsafe extern "C" fn() -> c_int,
     world: H,
     byte: H,
@@ -35,6 +35,9 @@ pub(crate) enum Loaded {
     Mpich(Calls<Number>),
     OpenMpi(Calls<Address>),
 }
+
+/// Looks this often before it yields: some microseconds.
+const LOOKS: u32 = 100;
 
 /// A message on its way. Its bytes stay where they are until [`Calls::wait`].
 pub(crate) struct Sending<'a, H> {
@@ -82,10 +85,10 @@ impl Library {
             let calls = Calls {
                 comm_rank: self.function(c"MPI_Comm_rank")?,
                 comm_size: self.function(c"MPI_Comm_size")?,
-                allreduce: self.function(c"MPI_Allreduce")?,
+                iallreduce: self.function(c"MPI_Iallreduce")?,
                 isend: self.function(c"MPI_Isend")?,
-                recv: self.function(c"MPI_Recv")?,
-                wait: self.function(c"MPI_Wait")?,
+                irecv: self.function(c"MPI_Irecv")?,
+                test: self.function(c"MPI_Test")?,
                 finalize: self.function(c"MPI_Finalize")?,
                 world,
                 byte,
@@ -156,9 +159,13 @@ impl<H: Copy> Calls<H> {
         assert_eq!(values.len(), all.len());
         let op = if least { self.min } else { self.sum };
         let (from, to) = (values.as_ptr().cast(), all.as_mut_ptr().cast());
-        // SAFETY: both have as many numbers as is said and do not overlap.
-        let code = unsafe { (self.allreduce)(from, to, count(values.len()), self.u64, op, self.world) };
-        check("MPI_Allreduce", code);
+        let mut request = MaybeUninit::uninit();
+        let length = count(values.len());
+        // SAFETY: both have as many numbers as is said, do not overlap, and stay until `complete` returns.
+        let code = unsafe { (self.iallreduce)(from, to, length, self.u64, op, self.world, request.as_mut_ptr()) };
+        check("MPI_Iallreduce", code);
+        // SAFETY: written, since the call succeeded.
+        self.complete(unsafe { request.assume_init() });
     }
     /// Begins to send `bytes` to process `to`.
     pub(crate) fn send<'a>(&self, to: usize, bytes: &'a [u8]) -> Sending<'a, H> {
@@ -172,18 +179,31 @@ impl<H: Copy> Calls<H> {
         Sending { request: unsafe { request.assume_init() }, _bytes: bytes }
     }
     /// Waits until the message has been sent.
-    pub(crate) fn wait(&self, mut sending: Sending<'_, H>) {
-        let mut status = Status::default();
-        // SAFETY: a request of `send`, waited for once; the status has room for any library's.
-        check("MPI_Wait", unsafe { (self.wait)(&mut sending.request, &mut status) });
+    pub(crate) fn wait(&self, sending: Sending<'_, H>) {
+        self.complete(sending.request);
     }
     /// Receives the next message of process `from`, of `into.len()` bytes at most.
     pub(crate) fn receive(&self, from: usize, into: &mut [u8]) {
-        let mut status = Status::default();
+        let mut request = MaybeUninit::uninit();
         let (to, length) = (into.as_mut_ptr().cast(), count(into.len()));
-        // SAFETY: as many bytes may be written there; the status has room for any library's.
-        let code = unsafe { (self.recv)(to, length, self.byte, count(from), 0, self.world, &mut status) };
-        check("MPI_Recv", code);
+        // SAFETY: as many bytes may be written there until `complete` returns.
+        let code = unsafe { (self.irecv)(to, length, self.byte, count(from), 0, self.world, request.as_mut_ptr()) };
+        check("MPI_Irecv", code);
+        // SAFETY: written, since the call succeeded.
+        self.complete(unsafe { request.assume_init() });
+    }
+    /// Waits until `request` has been served. MPI's own waits keep the core, which another process may need to serve it.
+    fn complete(&self, mut request: H) {
+        let (mut looks, mut done) = (0, 0);
+        while done == 0 {
+            let mut status = Status::default();
+            // SAFETY: a request that has not been found served; the status has room for any library's.
+            check("MPI_Test", unsafe { (self.test)(&mut request, &mut done, &mut status) });
+            looks += 1;
+            if looks > LOOKS {
+                std::thread::yield_now();
+            }
+        }
     }
     /// Ends MPI; nothing else may be called then.
     pub(crate) fn finish(&self) {

@@ -11,6 +11,9 @@ const HEAD: usize = size_of::<u64>();
 /// Most numbers of one reduction, and bytes of a message.
 const PIECE: usize = 1 << 20;
 
+/// What stands for the largest number in a minimum: MPICH 4.0.2 was seen to compare as if numbers were signed.
+const NOTHING: u64 = i64::MAX as u64;
+
 /// Peers that can be left.
 pub(crate) trait Started: Peers {
     /// Leaves the others, when all do.
@@ -76,8 +79,8 @@ impl<H: Copy + Send + Sync> Peers for Process<H> {
     }
     fn least(&self, value: u64) -> u64 {
         let mut least = [0];
-        self.calls.reduce(&[value], &mut least, true);
-        least[0]
+        self.calls.reduce(&[value.min(NOTHING)], &mut least, true);
+        if least[0] == NOTHING { u64::MAX } else { least[0] }
     }
     fn sum(&self, values: &mut [u64]) {
         for piece in values.chunks_mut(PIECE) {

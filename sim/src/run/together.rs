@@ -4,6 +4,9 @@ use angara_model::Peers;
 use std::fmt;
 use std::sync::Arc;
 
+/// A number that no count and no time of a run reaches.
+const MOST: u64 = 1 << 62;
+
 /// The processes that simulate one network together; usually there is no other.
 #[derive(Clone, Default)]
 pub struct Together(Option<Arc<dyn Peers>>);
@@ -51,9 +54,9 @@ impl Together {
     pub(crate) fn least(&self, value: u64) -> u64 {
         self.0.as_ref().map_or(value, |p| p.least(value))
     }
-    /// The largest value of all processes.
+    /// The largest value of all processes, up to [`MOST`].
     pub(crate) fn most(&self, value: u64) -> u64 {
-        !self.least(!value)
+        MOST - self.least(MOST - value)
     }
 }
 
@@ -110,6 +113,7 @@ mod tests {
         for (network, more, saturated) in [
             (generic, "load = 0.1\nprobe = \"3,12,100\"", false),
             (generic, &format!("load = 0.9\nmap = \"random\"\n{hotspot}"), true),
+            (generic, &format!("load = 0.9\nwarmup = 300\ncycles = 1500\n{hotspot}"), true),
             (generic, "switching = \"wormhole\"\nlength = 4\nload = 0.2\nwarmup = 500\ncycles = 1500", false),
             (generic, &format!("switching = \"wormhole\"\nload = 0.5\n{hotspot}"), true),
             (angara, "load = 0.1\nprocess = \"batch-poisson:4\"", false),
