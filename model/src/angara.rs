@@ -3,6 +3,8 @@
 //! This file only translates: parameters and faults into a [`RawFabric`]'s, packets in, deliveries out.
 
 use crate::engine::Engine;
+use crate::generic::build::near;
+use crate::member::{Crew, Member};
 use crate::parallel::{Parallel, Part, cuts, part_of};
 use crate::setup::{ANGARA_FLITS_MAX, Angara, Rate, Setup, SetupError};
 use crate::topology::AnyTopology;
@@ -60,20 +62,25 @@ fn build(config: &Setup, p: &Angara, owned: Option<Vec<u32>>) -> Result<RawFabri
     Ok(fabric)
 }
 
-/// The engine of `config`: one core, or as many as there are threads (and nodes).
-pub(crate) fn engine(config: &Setup, p: &Angara, threads: usize) -> Result<Box<dyn Engine>, SetupError> {
-    if threads <= 1 {
+/// The engine of `config`: one core, as many as there are threads (and nodes), or this process's.
+pub(crate) fn engine(config: &Setup, p: &Angara, crew: &Crew) -> Result<Box<dyn Engine>, SetupError> {
+    let nodes = config.shape.endpoints();
+    let parts = crew.parts(nodes)?;
+    if parts == 1 {
         return Ok(Box::new(build(config, p, None)?));
     }
-    config.check_threads(threads)?;
-    let nodes = config.shape.endpoints();
-    let cuts = cuts(nodes, threads.min(nodes));
+    config.check_threads(parts)?;
+    let cuts = cuts(nodes, parts);
     let last = |part: usize| cuts.get(part + 1).copied().unwrap_or(nodes as u32);
     let part = |part| {
         let fabric = build(config, p, Some((cuts[part]..last(part)).collect()))?;
         Ok(Range { fabric, cuts: cuts.clone() })
     };
-    let parts: Vec<Range> = (0..cuts.len()).map(part).collect::<Result<_, SetupError>>()?;
+    if let Crew::Processes(peers) = crew {
+        let near = near(&*config.shape, &cuts, peers.rank());
+        return Ok(Box::new(Member::new(part(peers.rank())?, peers.clone(), near)));
+    }
+    let parts: Vec<Range> = (0..parts).map(part).collect::<Result<_, SetupError>>()?;
     let endpoints = cuts.iter().map(|node| node * p.channels as u32).collect();
     Ok(Box::new(Parallel::new(parts, endpoints)?))
 }

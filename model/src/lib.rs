@@ -30,8 +30,10 @@
 mod angara;
 mod engine;
 mod generic;
+mod member;
 mod network;
 mod parallel;
+pub mod peers;
 mod pool;
 pub mod setup;
 pub mod topology;
@@ -41,5 +43,6 @@ pub use angara_fabric::raw::{
     Delivery, Inconsistent, Injection, LinkLoad, Lost, Stage, Totals, TraceEvent, TrafficClass,
 };
 pub use network::{Listener, Network};
+pub use peers::Peers;
 pub use setup::{Angara, Generic, Profile, Rate, Setup, SetupError, Switching};
 pub use topology::{AnyTopology, Topology};

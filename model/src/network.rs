@@ -2,10 +2,13 @@
 
 use crate::angara;
 use crate::engine::Engine;
+use crate::member::Crew;
+use crate::peers::Peers;
 use crate::setup::{Profile, Setup, SetupError};
 use angara_fabric::raw::{Delivery, Inconsistent, Injection, LinkLoad, Lost, Totals, TraceEvent};
 use angara_fabric::{Heard, Tick};
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
+use std::sync::Arc;
 
 /// Cycle of the EC8430's router clock, 500 MHz; loads and latencies of the `angara` profile are
 /// quoted in it.
@@ -18,9 +21,23 @@ pub type Listener = Box<dyn FnMut(&Heard) -> ControlFlow<()> + Send>;
 pub struct Network {
     engine: Box<dyn Engine>,
     endpoints: usize,
+    own: Range<u32>,
     routers: usize,
     cycle: Tick,
     listener: Option<Listener>,
+}
+
+/// Endpoints of part `part` of `parts`.
+fn own_endpoints(config: &Setup, part: usize, parts: usize) -> Range<u32> {
+    let shape = &config.shape;
+    let first = |part: usize| match &config.profile {
+        Profile::Angara(a) => (shape.endpoints() * part / parts * a.channels as usize) as u32,
+        Profile::Generic(_) => {
+            let cut = (shape.routers() * part / parts) as u32;
+            (0..shape.endpoints() as u32).take_while(|&e| shape.attach(e).0 < cut).count() as u32
+        }
+    };
+    first(part)..first(part + 1)
 }
 
 impl Network {
@@ -31,13 +48,31 @@ impl Network {
     /// Like [`Network::new`], simulated by `threads` threads (fewer if there are not as many routers). Results do not
     /// depend on their number.
     pub fn with_threads(config: &Setup, threads: usize) -> Result<Network, SetupError> {
+        Network::with_crew(config, &Crew::Threads(threads))
+    }
+    /// One part of the network, that of the process which `peers` is; the others have the other parts. It takes packets
+    /// of [`Network::own_endpoints`] alone, and has the deliveries, counters and loads of its part. All processes
+    /// call [`Network::advance`], [`Network::next_event`], [`Network::run_until_idle`] and [`Network::check_idle`] in
+    /// the same order with the same times. Results do not depend on the number of processes.
+    pub fn among(config: &Setup, peers: Arc<dyn Peers>) -> Result<Network, SetupError> {
+        Network::with_crew(config, &Crew::Processes(peers))
+    }
+    fn with_crew(config: &Setup, crew: &Crew) -> Result<Network, SetupError> {
         config.validate()?;
         let (shape, routers) = (&config.shape, config.shape.routers());
         let (engine, endpoints, cycle) = match &config.profile {
-            Profile::Generic(g) => (shape.generic(g, config.seed, threads)?, shape.endpoints(), g.cycle),
-            Profile::Angara(a) => (angara::engine(config, a, threads)?, routers * a.channels as usize, ANGARA_CYCLE),
+            Profile::Generic(g) => (shape.generic(g, config.seed, crew)?, shape.endpoints(), g.cycle),
+            Profile::Angara(a) => (angara::engine(config, a, crew)?, routers * a.channels as usize, ANGARA_CYCLE),
         };
-        Ok(Network { engine, endpoints, routers, cycle, listener: None })
+        let own = match crew {
+            Crew::Threads(_) => 0..endpoints as u32,
+            Crew::Processes(peers) => own_endpoints(config, peers.rank(), peers.count()),
+        };
+        Ok(Network { engine, endpoints, own, routers, cycle, listener: None })
+    }
+    /// Endpoints whose packets this network takes: all, or those of this process's part.
+    pub fn own_endpoints(&self) -> Range<u32> {
+        self.own.clone()
     }
     /// Sources and sinks of packets, numbered from 0. `angara`: channel c of node n is endpoint
     /// n·channels + c.
@@ -56,6 +91,7 @@ impl Network {
     /// or an endpoint does not exist: callers generate packets, users do not.
     pub fn inject(&mut self, packet: Injection) {
         assert!((packet.src.max(packet.dst) as usize) < self.endpoints, "endpoint of {packet:?} does not exist");
+        assert!(self.own.contains(&packet.src), "source of {packet:?} belongs to another process");
         self.engine.inject(packet);
     }
     /// The time up to which everything has happened.

@@ -1,11 +1,12 @@
-//! One network simulated by several threads, with the same result to the last bit.
+//! One network simulated by several threads or processes, with the same result to the last bit.
 //!
-//! The routers are cut into contiguous ranges, one *part* per thread. What happens in one part takes a
+//! The routers are cut into contiguous ranges, one *part* per thread or process. What happens in one part takes a
 //! while to be felt in another: at least the time of the fastest link between them, the *lookahead*. So if
 //! the earliest event anywhere is at m, every part may process everything before m + lookahead
 //! without hearing from the others. That is one *window*. At its end the parts exchange what crossed
 //! the cut, by value and with the time it is due, agree on the next m, and go on. There is one
-//! barrier per window and no other waiting, and nothing depends on which thread is faster.
+//! barrier per window and no other waiting, and nothing depends on which thread is faster. How parts
+//! hear of each other is an [`Exchange`].
 //!
 //! A part is an engine like the one that simulates a whole network alone ([`Part`]). As no engine's results
 //! depend on the order in which simultaneous events were put in, it does not matter in which order
@@ -14,7 +15,7 @@
 use crate::engine::Engine;
 use crate::setup::SetupError;
 use angara_fabric::Tick;
-use angara_fabric::raw::{Delivery, Inconsistent, Injection, LinkLoad, Lost, Totals, TraceEvent};
+use angara_fabric::raw::{Delivery, Inconsistent, Injection, LinkLoad, Lost, Packed, Totals, TraceEvent};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -28,7 +29,7 @@ use std::thread::JoinHandle;
 /// packets delivered, since they may be in different parts.
 pub(crate) trait Part: Engine + 'static {
     /// Message from part to part: a packet, a credit.
-    type Message: Send + 'static;
+    type Message: Packed + Send + 'static;
     /// Least time between an event and anything it causes in another part; at least 1, and the same for all parts.
     fn lookahead(&self) -> Tick;
     /// Hands everything that has left for another part since the last call to `post`: the part, when
@@ -48,6 +49,41 @@ pub(crate) fn cuts(count: usize, parts: usize) -> Vec<u32> {
 pub(crate) fn part_of(firsts: &[u32], index: u32) -> usize {
     // There are as many as threads, so looking at all of them is fast.
     firsts.iter().skip(1).take_while(|&&first| first <= index).count()
+}
+
+/// What a part tells the others at the end of a window, and hears from them.
+pub(crate) trait Exchange<M> {
+    /// Takes what has left for part `other`; `messages` is empty afterwards.
+    fn post(&mut self, other: usize, messages: &mut Vec<(Tick, M)>);
+    /// Waits for all parts. Returns the earliest event of all, given that of this one and of what it posted.
+    fn agree(&mut self, earliest: Tick) -> Tick;
+    /// Hands over what the others had posted when all agreed.
+    fn take(&mut self, accept: &mut dyn FnMut(Tick, M));
+}
+
+/// Advances `part`, one of `parts`, to `to`, in step with the others.
+pub(crate) fn run<P: Part>(part: &mut P, parts: usize, exchange: &mut impl Exchange<P::Message>, to: Tick) {
+    let lookahead = part.lookahead();
+    let mut outbox: Vec<Vec<(Tick, P::Message)>> = (0..parts).map(|_| Vec::new()).collect();
+    let mut earliest = part.next_event().unwrap_or(Tick::MAX);
+    loop {
+        for (other, messages) in outbox.iter_mut().enumerate().filter(|(_, m)| !m.is_empty()) {
+            exchange.post(other, messages);
+        }
+        let first = exchange.agree(earliest);
+        exchange.take(&mut |due, message| part.accept(due, message));
+        if first > to {
+            break;
+        }
+        part.advance(to.min(first.saturating_add(lookahead - 1)));
+        earliest = Tick::MAX;
+        part.take_outgoing(&mut |other, due, message| {
+            earliest = earliest.min(due);
+            outbox[other].push((due, message));
+        });
+        earliest = earliest.min(part.next_event().unwrap_or(Tick::MAX));
+    }
+    part.advance(to);
 }
 
 type Mail<M> = Mutex<Vec<(Tick, M)>>;
@@ -108,37 +144,8 @@ impl<P: Part> Shared<P> {
             self.round.load(Ordering::Acquire) != round
         });
     }
-    /// Advances part number `me` to `to`, in step with the others.
-    fn run(&self, me: usize, part: &mut P, to: Tick) {
-        let lookahead = part.lookahead();
-        let mut outbox: Vec<Vec<(Tick, P::Message)>> = (0..self.parts).map(|_| Vec::new()).collect();
-        let mut earliest = part.next_event().unwrap_or(Tick::MAX);
-        for window in 0.. {
-            let (mail, next) = (&self.mail[window % 2], &self.next[window % 2]);
-            for (other, messages) in outbox.iter_mut().enumerate().filter(|(_, m)| !m.is_empty()) {
-                // Empty by now, so this gives the memory of an earlier window back to be used again.
-                std::mem::swap(&mut *lock(&mail[other * self.parts + me]), messages);
-            }
-            next[me].store(earliest, Ordering::Relaxed);
-            self.barrier();
-            for from in 0..self.parts {
-                for (due, message) in lock(&mail[me * self.parts + from]).drain(..) {
-                    part.accept(due, message);
-                }
-            }
-            let first = next.iter().map(|n| n.load(Ordering::Relaxed)).min().expect("at least one part");
-            if first > to {
-                break;
-            }
-            part.advance(to.min(first.saturating_add(lookahead - 1)));
-            earliest = Tick::MAX;
-            part.take_outgoing(&mut |other, due, message| {
-                earliest = earliest.min(due);
-                outbox[other].push((due, message));
-            });
-            earliest = earliest.min(part.next_event().unwrap_or(Tick::MAX));
-        }
-        part.advance(to);
+    fn seat(&self, me: usize) -> Seat<'_, P> {
+        Seat { shared: self, me, window: 0 }
     }
     /// A worker's life.
     fn work(&self, me: usize) {
@@ -157,10 +164,40 @@ impl<P: Part> Shared<P> {
                 }
             }
             let (mut part, to) = lock(&self.desks[me]).take().expect("the caller left a part");
-            self.run(me, &mut part, to);
+            run(&mut part, self.parts, &mut self.seat(me), to);
             *lock(&self.desks[me]) = Some((part, to));
             self.finished.fetch_add(1, Ordering::Release);
         }
+    }
+}
+
+/// The exchange of one thread with the others, during one advance.
+struct Seat<'a, P: Part> {
+    shared: &'a Shared<P>,
+    me: usize,
+    window: usize,
+}
+
+impl<P: Part> Exchange<P::Message> for Seat<'_, P> {
+    fn post(&mut self, other: usize, messages: &mut Vec<(Tick, P::Message)>) {
+        let mail = &self.shared.mail[self.window % 2];
+        // Empty by now, so this gives the memory of an earlier window back to be used again.
+        std::mem::swap(&mut *lock(&mail[other * self.shared.parts + self.me]), messages);
+    }
+    fn agree(&mut self, earliest: Tick) -> Tick {
+        let next = &self.shared.next[self.window % 2];
+        next[self.me].store(earliest, Ordering::Relaxed);
+        self.shared.barrier();
+        next.iter().map(|n| n.load(Ordering::Relaxed)).min().expect("at least one part")
+    }
+    fn take(&mut self, accept: &mut dyn FnMut(Tick, P::Message)) {
+        let (parts, mail) = (self.shared.parts, &self.shared.mail[self.window % 2]);
+        for from in 0..parts {
+            for (due, message) in lock(&mail[self.me * parts + from]).drain(..) {
+                accept(due, message);
+            }
+        }
+        self.window += 1;
     }
 }
 
@@ -262,7 +299,8 @@ impl<P: Part> Engine for Parallel<P> {
         shared.finished.store(0, Ordering::Relaxed);
         shared.advance.fetch_add(1, Ordering::Release);
         self.workers.iter().for_each(|w| w.thread().unpark());
-        shared.run(0, self.parts[0].as_mut().expect("all parts are here between calls"), to);
+        let first = self.parts[0].as_mut().expect("all parts are here between calls");
+        run(first, shared.parts, &mut shared.seat(0), to);
         wait_until(|| {
             shared.check();
             shared.finished.load(Ordering::Acquire) == self.workers.len()

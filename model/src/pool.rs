@@ -2,7 +2,7 @@
 
 use crate::topology::RouteState;
 use angara_fabric::Tick;
-use angara_fabric::raw::{Delivery, Injection, PacketHandle};
+use angara_fabric::raw::{Delivery, Injection, Packed, PacketHandle};
 
 /// Fields that every hop reads or writes; half a cache line.
 #[derive(Clone, Copy)]
@@ -24,6 +24,34 @@ pub(crate) struct Cold {
     pub(crate) tag: u64,
     pub(crate) src: u32,
     pub(crate) dst: u32,
+}
+
+/// A packet that leaves a pool is in no queue.
+impl Packed for Hot {
+    fn pack(&self, out: &mut Vec<u8>) {
+        self.route.lo.pack(out);
+        self.route.hi.pack(out);
+        self.flits.pack(out);
+        self.routers.pack(out);
+        self.mark.pack(out);
+    }
+    fn unpack(from: &mut &[u8]) -> Option<Hot> {
+        let route = RouteState { lo: u64::unpack(from)?, hi: u64::unpack(from)? };
+        let (flits, routers, mark) = (u16::unpack(from)?, u16::unpack(from)?, u32::unpack(from)?);
+        Some(Hot { route, next: PacketHandle::NONE, flits, routers, mark })
+    }
+}
+
+impl Packed for Cold {
+    fn pack(&self, out: &mut Vec<u8>) {
+        self.at.pack(out);
+        self.tag.pack(out);
+        self.src.pack(out);
+        self.dst.pack(out);
+    }
+    fn unpack(from: &mut &[u8]) -> Option<Cold> {
+        Some(Cold { at: u64::unpack(from)?, tag: u64::unpack(from)?, src: u32::unpack(from)?, dst: u32::unpack(from)? })
+    }
 }
 
 /// All packets under way.

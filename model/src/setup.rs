@@ -216,6 +216,9 @@ pub enum SetupError {
     /// The system starts fewer threads.
     #[error("threads = {0}: the system started {1} and then refused ({2}); give {1}, or raise `ulimit -u`")]
     NoThread(usize, usize, String),
+    /// A part has no routers.
+    #[error("processes = {0}: the network can be cut into {1} parts at most; give as many or fewer")]
+    Processes(usize, usize),
     /// A fault that cannot be.
     #[error(transparent)]
     Fault(#[from] FaultError),
@@ -247,7 +250,7 @@ impl Setup {
         }
     }
 
-    /// Refuses faults that `threads` threads cannot simulate.
+    /// Refuses faults that `threads` threads, or processes, cannot simulate.
     pub fn check_threads(&self, threads: usize) -> Result<(), SetupError> {
         let AnyTopology::Grid(grid) = &self.shape else { return Ok(()) };
         if threads <= 1 || self.faults.is_empty() {

@@ -13,6 +13,7 @@ use super::observe::records::{Delivery, Inconsistent, Injection, LinkLoad, Lost,
 use super::observe::trace::Stage;
 use super::state::Chip;
 use crate::packet::{Detail, NO_QUEUE, Packet, PacketHandle, flag};
+use crate::raw::{Packed, packed};
 use crate::routes::Way;
 use crate::types::Tick;
 use angara_abi::capture::{Happening, Reason};
@@ -64,6 +65,28 @@ struct RawPacket {
     from_channel: u8,
     to_channel: u8,
     traced: bool,
+}
+
+packed!(Crossing { to, dir, vc, at, what });
+packed!(RawPacket { way, src, dst, tag, at, flags, routers, vc, flits, rate, from_channel, to_channel, traced });
+
+impl Packed for What {
+    fn pack(&self, out: &mut Vec<u8>) {
+        match self {
+            What::Packet(packet) => {
+                out.push(0);
+                packet.pack(out);
+            }
+            What::Credit { units } => out.extend([1, *units]),
+        }
+    }
+    fn unpack(from: &mut &[u8]) -> Option<What> {
+        match u8::unpack(from)? {
+            0 => Some(What::Packet(RawPacket::unpack(from)?)),
+            1 => Some(What::Credit { units: u8::unpack(from)? }),
+            _ => None,
+        }
+    }
 }
 
 impl Chip {

@@ -4,6 +4,7 @@
 //! ([`RawFabric::deliveries`]). Routers, links and faults are those of a [`crate::Fabric`].
 
 mod network;
+mod packed;
 
 pub use crate::chip::layout::CHANNELS_MAX;
 pub use crate::chip::{
@@ -11,3 +12,5 @@ pub use crate::chip::{
 };
 pub use crate::packet::PacketHandle;
 pub use network::{RawConfig, RawFabric, chip_shape};
+pub use packed::Packed;
+pub(crate) use packed::packed;

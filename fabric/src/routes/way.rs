@@ -16,6 +16,8 @@ pub(crate) struct Way {
     pub(crate) last: u8,
 }
 
+crate::raw::packed!(Way { left, dirs, first, last });
+
 impl Way {
     /// The minimal way without faults.
     pub(crate) fn plain(net: &Net, from: NodeId, to: NodeId) -> Way {

@@ -1,17 +1,19 @@
-//! Puts a network of `generic` routers together, or parts of one for several threads.
+//! Puts a network of `generic` routers together, or parts of one for several threads or processes.
 
 use super::routers::{Range, Routers, links};
 use super::state::WINDOW;
 use crate::engine::Engine;
+use crate::member::{Crew, Member};
 use crate::parallel::{Parallel, Part, cuts, part_of};
 use crate::setup::{Generic, SetupError, Switching};
 use crate::topology::{Route, Topology};
 use crate::wormhole;
+use std::collections::BTreeSet;
 
 /// Most parts of a network.
-const PARTS_MAX: usize = u8::MAX as usize;
+const PARTS_MAX: usize = u16::MAX as usize;
 
-/// A network cut into one range of routers per thread.
+/// A network cut into one range of routers per thread or process.
 pub(crate) struct Cuts {
     /// First router of every part.
     pub(crate) routers: Vec<u32>,
@@ -19,12 +21,22 @@ pub(crate) struct Cuts {
     pub(crate) endpoints: Vec<u32>,
     /// Cycles from an event to anything it causes in another part.
     window: u64,
+    /// Parts that this process's part touches.
+    near: Vec<usize>,
+    crew: Crew,
+}
+
+/// The parts that links join with part `part`.
+pub(crate) fn near(topology: &(impl Topology + ?Sized), cuts: &[u32], part: usize) -> Vec<usize> {
+    let joined = links(topology).map(|(from, _, to)| [from, to].map(|router| part_of(cuts, router)));
+    let others = joined.filter(|[a, b]| (*a == part) != (*b == part)).map(|[a, b]| if a == part { b } else { a });
+    others.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 impl Cuts {
-    pub(crate) fn new(topology: &impl Topology, threads: usize) -> Cuts {
+    pub(crate) fn new(topology: &impl Topology, crew: &Crew) -> Result<Cuts, SetupError> {
         let (routers, endpoints) = (topology.routers(), topology.endpoints());
-        let cuts = cuts(routers, threads.clamp(1, routers.min(PARTS_MAX)));
+        let cuts = cuts(routers, crew.parts(routers.min(PARTS_MAX))?);
         // Endpoints are attached in ascending order, so those of a range of routers are a range, too.
         let attached: Vec<u32> = (0..endpoints as u32).map(|e| topology.attach(e).0).collect();
         let endpoints = cuts.iter().map(|&cut| attached.partition_point(|&r| r < cut) as u32).collect();
@@ -33,16 +45,24 @@ impl Cuts {
             1 => None,
             _ => across.map(|(r, p, _)| topology.delay(r, p) - 1).min(),
         };
-        Cuts { window: WINDOW + u64::from(extra.unwrap_or(0)), routers: cuts, endpoints }
+        let window = WINDOW + u64::from(extra.unwrap_or(0));
+        let near = match crew {
+            Crew::Processes(peers) => near(topology, &cuts, peers.rank()),
+            Crew::Threads(_) => Vec::new(),
+        };
+        Ok(Cuts { window, routers: cuts, endpoints, near, crew: crew.clone() })
     }
     pub(crate) fn range(&self, part: usize) -> Range<'_> {
         Range { cuts: &self.routers, endpoint_cuts: &self.endpoints, window: self.window, part }
     }
-    /// The only part, or all of them, each with a thread of its own.
+    /// The only part, all of them, each with a thread of its own, or this process's.
     pub(crate) fn engine<P: Part>(&self, part: impl Fn(Range) -> P) -> Result<Box<dyn Engine>, SetupError> {
-        Ok(match self.routers.len() {
-            1 => Box::new(part(self.range(0))),
-            n => {
+        Ok(match (self.routers.len(), &self.crew) {
+            (1, _) => Box::new(part(self.range(0))),
+            (_, Crew::Processes(peers)) => {
+                Box::new(Member::new(part(self.range(peers.rank())), peers.clone(), self.near.clone()))
+            }
+            (n, Crew::Threads(_)) => {
                 let parts = (0..n).map(|p| part(self.range(p))).collect();
                 Box::new(Parallel::new(parts, self.endpoints.clone())?)
             }
@@ -55,13 +75,13 @@ pub(crate) fn engine<T: Route>(
     topology: T,
     p: &Generic,
     seed: u64,
-    threads: usize,
+    crew: &Crew,
 ) -> Result<Box<dyn Engine>, SetupError> {
     match (topology.ports(), p.vcs) {
-        (..=8, ..=4) => assemble::<T, 32, 8, 1>(topology, p, seed, threads),
-        (..=16, ..=4) => assemble::<T, 64, 16, 1>(topology, p, seed, threads),
-        (..=8, _) => assemble::<T, 64, 8, 1>(topology, p, seed, threads),
-        _ => assemble::<T, 512, 64, 8>(topology, p, seed, threads),
+        (..=8, ..=4) => assemble::<T, 32, 8, 1>(topology, p, seed, crew),
+        (..=16, ..=4) => assemble::<T, 64, 16, 1>(topology, p, seed, crew),
+        (..=8, _) => assemble::<T, 64, 8, 1>(topology, p, seed, crew),
+        _ => assemble::<T, 512, 64, 8>(topology, p, seed, crew),
     }
 }
 
@@ -69,9 +89,9 @@ fn assemble<T: Route, const N: usize, const P: usize, const W: usize>(
     topology: T,
     p: &Generic,
     seed: u64,
-    threads: usize,
+    crew: &Crew,
 ) -> Result<Box<dyn Engine>, SetupError> {
-    let cuts = Cuts::new(&topology, threads);
+    let cuts = Cuts::new(&topology, crew)?;
     match p.switching {
         Switching::CutThrough => cuts.engine(|range| Routers::<T, N, P, W>::new(topology.clone(), p, seed, &range)),
         Switching::Wormhole { hold } => {

@@ -53,7 +53,7 @@ impl Range<'_> {
             };
             let link = matches!(wire, Wire::Router | Wire::Away);
             let extra = if link { topology.delay(router, port as u8) - 1 } else { 0 };
-            Port { peer, wire, part: part as u8, vc_turn: 0, out_turn: 0, in_turn: 0, extra }
+            Port { peer, wire, part: part as u16, vc_turn: 0, out_turn: 0, in_turn: 0, extra }
         })
     }
 }
@@ -84,7 +84,7 @@ pub(super) struct Routers<T, const N: usize, const P: usize, const W: usize> {
     pub(super) scratch: Scratch<N, P, W>,
     pub(super) arrived: Arrived,
     pub(super) delivered: VecDeque<Delivery>,
-    pub(super) outgoing: Vec<(u8, u64, Message)>,
+    pub(super) outgoing: Vec<(u16, u64, Message)>,
     pub(super) counters: Totals,
     pub(super) tracer: Tracer,
     /// Per port; empty unless somebody asked.
@@ -119,7 +119,7 @@ pub(crate) fn longest(topology: &impl Topology) -> u8 {
 }
 
 /// All links: router, port, and the router they lead to.
-pub(crate) fn links(topology: &impl Topology) -> impl Iterator<Item = (u32, u8, u32)> {
+pub(crate) fn links(topology: &(impl Topology + ?Sized)) -> impl Iterator<Item = (u32, u8, u32)> {
     let ports = (0..topology.routers() as u32).flat_map(|r| (0..topology.ports() as u8).map(move |p| (r, p)));
     ports.filter_map(|(r, p)| match topology.output(r, p) {
         End::Router { router, .. } => Some((r, p, router)),

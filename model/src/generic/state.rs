@@ -7,7 +7,7 @@
 use crate::pool::{Cold, Hot, Pool, Queue};
 use angara_fabric::Tick;
 use angara_fabric::bits::round_robin;
-use angara_fabric::raw::{Delivery, PacketHandle};
+use angara_fabric::raw::{Delivery, Packed, PacketHandle};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -159,7 +159,7 @@ pub(crate) struct Port {
     pub(crate) peer: u32,
     pub(crate) wire: Wire,
     /// The part of the far port.
-    pub(crate) part: u8,
+    pub(crate) part: u16,
     /// Input side: next channel for an output; next output. Output side: next input.
     pub(crate) vc_turn: u8,
     pub(crate) out_turn: u8,
@@ -248,6 +248,37 @@ pub(crate) enum Message {
         /// How many.
         flits: u16,
     },
+}
+
+impl Packed for Message {
+    fn pack(&self, out: &mut Vec<u8>) {
+        match self {
+            Message::Arrival { channel, hot, cold, traced } => {
+                out.push(0);
+                channel.pack(out);
+                hot.pack(out);
+                cold.pack(out);
+                traced.pack(out);
+            }
+            Message::Credit { channel, flits } => {
+                out.push(1);
+                channel.pack(out);
+                flits.pack(out);
+            }
+        }
+    }
+    fn unpack(from: &mut &[u8]) -> Option<Message> {
+        Some(match u8::unpack(from)? {
+            0 => Message::Arrival {
+                channel: u32::unpack(from)?,
+                hot: Hot::unpack(from)?,
+                cold: Cold::unpack(from)?,
+                traced: bool::unpack(from)?,
+            },
+            1 => Message::Credit { channel: u32::unpack(from)?, flits: u16::unpack(from)? },
+            _ => return None,
+        })
+    }
 }
 
 /// Things due in one cycle in one block, a fixed and short time after their causes.

@@ -2,6 +2,7 @@
 
 use super::contract::{Route, Topology, TopologyError, check};
 use crate::engine::Engine;
+use crate::member::Crew;
 use crate::setup::{Generic, SetupError};
 use std::fmt;
 use std::sync::Arc;
@@ -12,13 +13,13 @@ pub struct Outside(Arc<dyn Foreign>);
 
 /// [`Route`] without its type, so that the engine is still compiled for it.
 trait Foreign: Topology + fmt::Display {
-    fn generic(&self, p: &Generic, seed: u64, threads: usize) -> Result<Box<dyn Engine>, SetupError>;
+    fn generic(&self, p: &Generic, seed: u64, crew: &Crew) -> Result<Box<dyn Engine>, SetupError>;
     fn topology(&self) -> &(dyn Topology + 'static);
 }
 
 impl<T: Route + fmt::Display> Foreign for T {
-    fn generic(&self, p: &Generic, seed: u64, threads: usize) -> Result<Box<dyn Engine>, SetupError> {
-        crate::generic::engine(self.clone(), p, seed, threads)
+    fn generic(&self, p: &Generic, seed: u64, crew: &Crew) -> Result<Box<dyn Engine>, SetupError> {
+        crate::generic::engine(self.clone(), p, seed, crew)
     }
     fn topology(&self) -> &(dyn Topology + 'static) {
         self
@@ -33,8 +34,8 @@ impl Outside {
             Err(why) => Err(TopologyError { text: topology.to_string(), why }),
         }
     }
-    pub(super) fn generic(&self, p: &Generic, seed: u64, threads: usize) -> Result<Box<dyn Engine>, SetupError> {
-        self.0.generic(p, seed, threads)
+    pub(super) fn generic(&self, p: &Generic, seed: u64, crew: &Crew) -> Result<Box<dyn Engine>, SetupError> {
+        self.0.generic(p, seed, crew)
     }
     pub(super) fn topology(&self) -> &(dyn Topology + 'static) {
         self.0.topology()
@@ -93,11 +94,11 @@ macro_rules! topologies {
                 &self,
                 p: &crate::Generic,
                 seed: u64,
-                threads: usize,
+                crew: &crate::member::Crew,
             ) -> Result<Box<dyn crate::engine::Engine>, crate::SetupError> {
                 match self {
-                    $(AnyTopology::$name(t) => crate::generic::engine(t.clone(), p, seed, threads),)*
-                    AnyTopology::Outside(t) => t.generic(p, seed, threads),
+                    $(AnyTopology::$name(t) => crate::generic::engine(t.clone(), p, seed, crew),)*
+                    AnyTopology::Outside(t) => t.generic(p, seed, crew),
                 }
             }
         }

@@ -64,7 +64,7 @@ pub(crate) struct Routers<T, const N: usize, const P: usize, const W: usize> {
     pub(super) far: BinaryHeap<Reverse<(u64, u32)>>,
     pub(super) scratch: Scratch<N, P, W>,
     pub(super) delivered: VecDeque<Delivery>,
-    pub(super) outgoing: Vec<(u8, u64, Message)>,
+    pub(super) outgoing: Vec<(u16, u64, Message)>,
     pub(super) counters: Totals,
     pub(super) tracer: Tracer,
     /// Per port; empty unless somebody asked.

@@ -2,7 +2,7 @@
 
 use crate::generic::state::{Mask, Port, soon_cycles};
 use crate::pool::{Cold, Hot, Pool, Queue};
-use angara_fabric::raw::PacketHandle;
+use angara_fabric::raw::{Packed, PacketHandle};
 
 /// State of an input channel's first packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -153,6 +153,41 @@ pub(crate) enum Message {
     Body(u32),
     /// A credit returns, to this output channel.
     Credit(u32),
+}
+
+impl Packed for Message {
+    fn pack(&self, out: &mut Vec<u8>) {
+        match self {
+            Message::Head { channel, hot, cold, traced } => {
+                out.push(0);
+                channel.pack(out);
+                hot.pack(out);
+                cold.pack(out);
+                traced.pack(out);
+            }
+            Message::Body(channel) => {
+                out.push(1);
+                channel.pack(out);
+            }
+            Message::Credit(channel) => {
+                out.push(2);
+                channel.pack(out);
+            }
+        }
+    }
+    fn unpack(from: &mut &[u8]) -> Option<Message> {
+        Some(match u8::unpack(from)? {
+            0 => Message::Head {
+                channel: u32::unpack(from)?,
+                hot: Hot::unpack(from)?,
+                cold: Cold::unpack(from)?,
+                traced: bool::unpack(from)?,
+            },
+            1 => Message::Body(u32::unpack(from)?),
+            2 => Message::Credit(u32::unpack(from)?),
+            _ => return None,
+        })
+    }
 }
 
 /// Things due in one cycle.

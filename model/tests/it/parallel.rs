@@ -2,6 +2,7 @@
 //! order, every counter, at every step.
 
 use angara_fabric::rng::{below, mix};
+use angara_model::peers::in_memory;
 use angara_model::topology::{FatTree, Grid};
 use angara_model::{
     Angara, AnyTopology, Delivery, Generic, Injection, LinkLoad, Lost, Network, Profile, Rate, Setup, Switching,
@@ -22,8 +23,47 @@ struct Seen {
 
 /// Runs random traffic in steps of random size.
 fn run(config: &Setup, threads: usize, seed: u64, flits: u16) -> Seen {
-    let mut net = Network::with_threads(config, threads).unwrap();
+    run_on(Network::with_threads(config, threads).unwrap(), seed, flits)
+}
+
+/// The same by several processes, which are threads here, each with a network of its own part alone.
+fn run_among(config: &Setup, processes: usize, seed: u64, flits: u16) -> Seen {
+    let parts: Vec<Seen> = std::thread::scope(|scope| {
+        let part = |peers| scope.spawn(|| run_on(Network::among(config, peers).unwrap(), seed, flits));
+        let threads: Vec<_> = in_memory(processes).into_iter().map(part).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let mut all = Seen::default();
+    for part in parts {
+        all.deliveries.extend(part.deliveries);
+        all.lost.extend(part.lost);
+        all.trace.extend(part.trace);
+        let sum = |a: Totals, b: Totals| Totals {
+            injected: a.injected + b.injected,
+            delivered: a.delivered + b.delivered,
+            delivered_flits: a.delivered_flits + b.delivered_flits,
+            packet_hops: a.packet_hops + b.packet_hops,
+            flit_hops: a.flit_hops + b.flit_hops,
+            lost: a.lost + b.lost,
+        };
+        all.counters.resize(part.counters.len(), Totals::default());
+        all.counters.iter_mut().zip(part.counters).for_each(|(all, more)| *all = sum(*all, more));
+        all.loads.resize(part.loads.len(), LinkLoad::default());
+        let loads = all.loads.iter_mut().zip(part.loads);
+        loads.filter(|(_, more)| *more != LinkLoad::default()).for_each(|(all, more)| {
+            assert_eq!(*all, LinkLoad::default(), "a router belongs to one part");
+            *all = more;
+        });
+    }
+    all.deliveries.sort_by_key(|d| (d.tail, d.dst));
+    all.lost.sort();
+    all.trace.sort();
+    all
+}
+
+fn run_on(mut net: Network, seed: u64, flits: u16) -> Seen {
     net.count_links();
+    let own = net.own_endpoints();
     let n = net.endpoints() as u64;
     let mut seen = Seen::default();
     let mut now = 0;
@@ -48,7 +88,7 @@ fn run(config: &Setup, threads: usize, seed: u64, flits: u16) -> Seen {
             })
             .collect();
         packets.sort_by_key(|p| p.at);
-        packets.into_iter().for_each(|p| net.inject(p));
+        packets.into_iter().filter(|p| own.contains(&p.src)).for_each(|p| net.inject(p));
         net.advance(until);
         assert!(net.now() <= until);
         now = until;
@@ -171,4 +211,51 @@ fn more_threads_than_routers_are_as_good_as_one() {
         faults: Vec::new(),
     };
     assert_eq!(run(&config, 8, 3, 1), run(&config, 1, 3, 1));
+}
+
+/// Traces of one instant have no order between parts.
+fn sorted(mut seen: Seen) -> Seen {
+    seen.trace.sort();
+    seen
+}
+
+#[test]
+fn several_processes_see_together_what_one_sees() {
+    let generic = |shape: &str, switching, faults: &[&str]| {
+        let g = Generic { vcs: 4, buffer_flits: 12, packet_flits_max: 9, cycle: 1000, switching };
+        let faults = faults.iter().map(|f| f.to_string()).collect();
+        Setup { shape: shape.parse().unwrap(), profile: Profile::Generic(g), seed: 5, faults }
+    };
+    let angara = |shape: &str, faults: &[&str]| {
+        let profile = Profile::Angara(Angara { channels: 2, ..Angara::default() });
+        Setup { profile, ..generic(shape, Switching::CutThrough, faults) }
+    };
+    let worm = |hold| Switching::Wormhole { hold };
+    for config in [
+        generic("torus:4x4", Switching::CutThrough, &[]),
+        generic("fat-tree:3,2", Switching::CutThrough, &[]),
+        generic("mesh:3x4x2", worm(false), &[]),
+        generic("clos:2,3,5", worm(true), &[]),
+        angara("torus:3x4", &[]),
+        angara("mesh:5x2x2", &["link 0,0,0 +X down", "node 2,1,1 down"]),
+    ] {
+        let flits = if matches!(config.profile, Profile::Angara(_)) { 18 } else { 9 };
+        let alone = sorted(run(&config, 1, 3, flits));
+        assert!(alone.deliveries.len() > 500, "{}", config.shape);
+        for processes in [1, 2, 3, 4] {
+            assert_eq!(run_among(&config, processes, 3, flits), alone, "{}, {processes} processes", config.shape);
+        }
+    }
+    let few = in_memory(17).remove(16);
+    let refused = Network::among(&angara("torus:4x4", &[]), few).err().unwrap().to_string();
+    assert!(refused.contains("17") && refused.contains("16 parts"), "{refused}");
+}
+
+#[test]
+fn nobody_injects_for_another_process() {
+    let profile = Profile::Angara(Angara::default());
+    let config = Setup { shape: "torus:3x3".parse().unwrap(), profile, seed: 1, faults: Vec::new() };
+    let own: Vec<_> =
+        in_memory(4).into_iter().map(|peers| Network::among(&config, peers).unwrap().own_endpoints()).collect();
+    assert_eq!(own, [0..2, 2..4, 4..6, 6..9]);
 }

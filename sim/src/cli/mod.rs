@@ -15,5 +15,5 @@ mod sweep;
 mod bad_input_tests;
 
 pub use plan::{PlanArgs, plan};
-pub use run::SavePackets;
+pub use run::{RunArgs, SavePackets, run_among};
 pub use sim::{SimArgs, sim};

@@ -4,17 +4,19 @@ use super::output::{Axes, Format, check_file, print, write, write_chart, write_c
 use super::{interrupt, progress};
 use crate::Error;
 use crate::observe::{Capture, Captured, heat, timeline};
-use crate::run::{Experiment, Keys, presets};
+use crate::run::{Experiment, Keys, Together, presets};
 use crate::toml_file::TomlFile;
 use crate::workload::Report;
 use angara_model::Profile;
 use angara_net::torus::Shape;
 use angara_net::units::whole;
 use clap::Args;
+use indicatif::ProgressDrawTarget;
 use std::path::{Path, PathBuf};
 
+/// `angara sim run …`
 #[derive(Args, Debug)]
-pub(super) struct RunArgs {
+pub struct RunArgs {
     /// TOML file with settings, the same names as the options below without the dashes
     file: Option<PathBuf>,
     /// Start from a prepared network (see `angara sim presets`); file and options win over it
@@ -69,6 +71,23 @@ pub type SavePackets = fn(&Path, &Captured) -> std::io::Result<()>;
 
 /// Runs one simulation.
 pub(super) fn run(args: RunArgs, save_packets: SavePackets) -> Result<(), Error> {
+    run_as(args, save_packets, Together::default())
+}
+
+/// Runs one simulation, this process its part of it. The first process prints and writes files.
+///
+/// # Errors
+/// Settings that do not fit together or that several processes cannot simulate, or files that cannot be read or
+/// written.
+pub fn run_among(args: RunArgs, together: Together) -> Result<(), Error> {
+    if let Some(path) = &args.files.capture {
+        let why = "packets are captured by one process; use `angara sim run`";
+        return Err(Error::invalid("--capture", path.display(), why));
+    }
+    run_as(args, |_, _| Ok(()), together)
+}
+
+fn run_as(args: RunArgs, save_packets: SavePackets, together: Together) -> Result<(), Error> {
     let file = args.file.as_deref().map(TomlFile::read).transpose()?;
     let from_file = file.as_ref().map(TomlFile::parse::<Keys>).transpose()?.unwrap_or_default();
     let flags = args.keys.clone();
@@ -89,17 +108,27 @@ pub(super) fn run(args: RunArgs, save_packets: SavePackets) -> Result<(), Error>
     check_files(&files, &experiment)?;
     experiment.observe.links = files.heat_map.is_some() || files.out.is_some();
     experiment.observe.capture = capture(&files, &experiment)?;
-    if let Some(dir) = &files.out {
+    let first = together.is_first();
+    if together.count() > 1 {
+        experiment.among(together)?;
+    }
+    if let Some(dir) = files.out.as_ref().filter(|_| first) {
         std::fs::create_dir_all(dir).map_err(|source| Error::File { path: dir.clone(), source })?;
     }
     interrupt::watch();
     let bar = progress::bar("{msg:12} [{bar:40}] {percent:>3} %, {eta} left");
+    if !first {
+        bar.set_draw_target(ProgressDrawTarget::hidden());
+    }
     let report = experiment.workload.workload.run(&experiment, &mut |p| {
         progress::show(&bar, p);
         interrupt::asked()
     });
     bar.finish_and_clear();
     let mut report = report?;
+    if !first {
+        return ended(&report);
+    }
     timeline::add_ways(&experiment, &mut report);
     // A file that cannot be written must not cost the result of a long run.
     print(args.json, &report.json, || report.text.clone())?;
@@ -107,6 +136,11 @@ pub(super) fn run(args: RunArgs, save_packets: SavePackets) -> Result<(), Error>
     if let (Some(path), Some(capture)) = (&files.capture, &experiment.observe.capture) {
         save_packets(path, &capture.captured()).map_err(|source| Error::File { path: path.clone(), source })?;
     }
+    ended(&report)
+}
+
+/// An error if the user ended the run.
+fn ended(report: &Report) -> Result<(), Error> {
     match report.json.get("interrupted") {
         Some(serde_json::Value::Bool(true)) => Err(Error::Interrupted("the results are those of the cycles simulated")),
         _ => Ok(()),

@@ -1,5 +1,6 @@
 //! Loads of all links.
 
+use crate::run::Together;
 use angara_model::topology::End;
 use angara_model::{AnyTopology, LinkLoad, Network, Setup};
 use angara_net::fault::{Fault, Site};
@@ -104,6 +105,17 @@ impl Links {
             });
         }
         self
+    }
+
+    /// Adds what the others of `together` have counted; they do the same.
+    pub(crate) fn gather(&mut self, together: &Together) {
+        let numbers = |l: &LinkLoad| [l.packets, l.flits, l.replays, l.crc_errors, l.duplicates, l.reordered];
+        let mut all: Vec<[u64; 6]> = self.outputs.iter().map(|output| numbers(&output.load)).collect();
+        together.sum(all.as_flattened_mut());
+        for (output, sums) in self.outputs.iter_mut().zip(all) {
+            let [packets, flits, replays, crc_errors, duplicates, reordered] = sums;
+            output.load = LinkLoad { packets, flits, replays, crc_errors, duplicates, reordered };
+        }
     }
 
     /// Returns what was carried after `earlier`, which counted the same network before.

@@ -3,6 +3,7 @@
 //! A network may carry nearly everything and still starve one source, or be asked more of one
 //! destination than its port takes. The mean latency of a short run does not show that.
 
+use super::Together;
 use super::stats::student_t;
 use serde::Serialize;
 use std::fmt;
@@ -46,6 +47,13 @@ pub(super) struct Balance {
     /// Calls of [`Balance::tick`] between two snapshots, and those since the last one.
     every: usize,
     ticks: usize,
+    /// Batches so far.
+    batch: u32,
+    /// By source: messages that left the network in a batch, and which.
+    returned: Vec<(u32, u32)>,
+    /// What this process saw in the present batch, where there are others. By side and endpoint: flits created, flits
+    /// arrived, messages created, messages that left the network.
+    seen: Option<Vec<[u64; 4]>>,
 }
 
 /// The accounts at some time.
@@ -124,19 +132,53 @@ pub struct Fairness {
 }
 
 impl Balance {
-    /// `endpoints` without traffic.
-    pub(super) fn new(endpoints: usize) -> Balance {
+    /// `endpoints` without traffic, of which this process sees a part if it is one of `several`.
+    pub(super) fn new(endpoints: usize, several: bool) -> Balance {
         Balance {
             sources: vec![Account::default(); endpoints],
             destinations: vec![Account::default(); endpoints],
             snapshots: Vec::new(),
             every: 1,
             ticks: 0,
+            batch: 0,
+            returned: vec![(0, 0); if several { 0 } else { endpoints }],
+            seen: several.then(|| vec![[0; 4]; 2 * endpoints]),
+        }
+    }
+    /// Counts for both ends of a message what other processes will hear of.
+    fn note(&mut self, src: u32, dst: u32, what: [u64; 4]) {
+        let (endpoints, seen) = (self.sources.len(), self.seen.as_mut().expect("there are several processes"));
+        for at in [src as usize, endpoints + dst as usize] {
+            seen[at].iter_mut().zip(what).for_each(|(sum, more)| *sum += more);
+        }
+    }
+    /// A message of `source` has left the network.
+    #[inline]
+    fn returned(&mut self, source: u32) {
+        let (batch, returned) = &mut self.returned[source as usize];
+        if *batch != self.batch {
+            (*batch, *returned) = (self.batch, 0);
+        }
+        *returned += 1;
+    }
+    /// Adds what all processes saw in this batch.
+    fn gather(&mut self, together: &Together) {
+        let Some(seen) = &mut self.seen else { return };
+        together.sum(seen.as_flattened_mut());
+        for (account, seen) in self.sources.iter_mut().chain(&mut self.destinations).zip(seen) {
+            let [created, arrived, messages, left] = std::mem::take(seen);
+            account.created += created;
+            account.arrived += arrived;
+            account.messages = account.messages.wrapping_add(messages as u32);
+            account.waiting = account.waiting.wrapping_add(messages as u32).wrapping_sub(left as u32);
         }
     }
     /// A message was created.
     #[inline]
     pub(super) fn created(&mut self, src: u32, dst: u32, flits: u16) {
+        if self.seen.is_some() {
+            return self.note(src, dst, [u64::from(flits), 0, 1, 0]);
+        }
         for account in [&mut self.sources[src as usize], &mut self.destinations[dst as usize]] {
             account.created += u64::from(flits);
             account.messages += 1;
@@ -146,6 +188,10 @@ impl Balance {
     /// A message arrived.
     #[inline]
     pub(super) fn arrived(&mut self, src: u32, dst: u32, flits: u16) {
+        if self.seen.is_some() {
+            return self.note(src, dst, [0, u64::from(flits), 0, 1]);
+        }
+        self.returned(src);
         for account in [&mut self.sources[src as usize], &mut self.destinations[dst as usize]] {
             account.arrived += u64::from(flits);
             account.waiting -= 1;
@@ -153,16 +199,30 @@ impl Balance {
     }
     /// A message was dropped.
     pub(super) fn lost(&mut self, src: u32, dst: u32) {
+        if self.seen.is_some() {
+            return self.note(src, dst, [0, 0, 0, 1]);
+        }
+        self.returned(src);
         self.sources[src as usize].waiting -= 1;
         self.destinations[dst as usize].waiting -= 1;
     }
-    /// Messages from `source` that are under way.
+    /// Messages from `source` under way at the beginning of the batch, and those created since. Arrivals are heard of at
+    /// the end of a batch only, by however many processes.
     #[inline]
     pub(super) fn waiting(&self, source: u32) -> u32 {
-        self.sources[source as usize].waiting
+        let (source, account) = (source as usize, &self.sources[source as usize]);
+        match &self.seen {
+            Some(seen) => account.waiting + seen[source][2] as u32,
+            None => {
+                let (batch, returned) = self.returned[source];
+                account.waiting + if batch == self.batch { returned } else { 0 }
+            }
+        }
     }
     /// A batch has ended; all batches are of one length.
-    pub(super) fn tick(&mut self) {
+    pub(super) fn tick(&mut self, together: &Together) {
+        self.gather(together);
+        self.batch = self.batch.wrapping_add(1);
         self.ticks += 1;
         if self.ticks < self.every {
             return;
@@ -251,14 +311,14 @@ mod tests {
 
     /// Two endpoints; every cycle `created` of 100 messages are created from 0 to 1 and `arrived` arrive.
     fn after(batches: u64, created: u32, arrived: u32) -> (Balance, Mark) {
-        let mut balance = Balance::new(2);
+        let mut balance = Balance::new(2, false);
         let mark = balance.mark();
         for batch in 0..batches {
             (0..created).for_each(|_| balance.created(0, 1, 1));
             // Batches differ, as they do.
             let late = u32::from(batch % 3 == 0).min(created - arrived.min(created));
             (0..arrived + late).for_each(|_| balance.arrived(0, 1, 1));
-            balance.tick();
+            balance.tick(&Together::default());
         }
         (balance, mark)
     }
@@ -284,7 +344,7 @@ mod tests {
 
     #[test]
     fn jains_index_is_that_of_the_sources_with_traffic() {
-        let mut balance = Balance::new(4);
+        let mut balance = Balance::new(4, false);
         let mark = balance.mark();
         for (src, flits) in [(0, 30), (1, 10)] {
             balance.created(src, 3, flits);
@@ -292,6 +352,6 @@ mod tests {
         }
         let fairness = balance.fairness(&mark, 10).unwrap();
         assert_eq!(fairness, Fairness { least: 1.0, most: 3.0, jain: 16.0 / 20.0 });
-        assert_eq!(Balance::new(2).fairness(&Balance::new(2).mark(), 1), None);
+        assert_eq!(Balance::new(2, false).fairness(&Balance::new(2, false).mark(), 1), None);
     }
 }

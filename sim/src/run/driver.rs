@@ -12,6 +12,7 @@ use super::balance::{Balance, Mark, Overload, Ports};
 use super::experiment::Experiment;
 use super::outcome::{Outcome, Percentiles, ProbeOutcome, peak_rss_bytes};
 use super::stats::{Batch, Batches, FINE, Histogram, Interval};
+use super::together::{limbs, whole};
 use super::verdict::{BATCHES_MIN, PARTS, growing, settled};
 use crate::Error;
 use crate::observe::{Follower, Links, Observed};
@@ -39,10 +40,14 @@ const WARMUP_PART: usize = 16;
 /// likelier the interval is narrow by chance.
 const LOOK_AGAIN: f64 = 1.2;
 /// Messages a source may have under way; a source with more is hopelessly behind, and creates no
-/// more until some arrive, so that a saturated run does not eat all memory.
+/// more until some arrive, so that a saturated run does not eat all memory. Arrivals count from the end of their batch
+/// on, when all processes hear of them.
 const OUTSTANDING_MAX: u32 = 2000;
-/// The same for all sources together.
+/// The same for all sources together, from the next step on.
 const OUTSTANDING_TOTAL: u64 = 16_000_000;
+/// Messages under way are counted in every step if that many times those that a batch creates on average would be too
+/// many.
+const CROWD: f64 = 4.0;
 /// Bit in the tag of the probe's packets; the rest of a tag is the packet's number.
 const PROBE: u64 = 1 << 63;
 /// Cycles a run is continued, without new messages, for followed packets to arrive.
@@ -64,7 +69,8 @@ pub fn run(experiment: &Experiment, watch: &mut Watch<'_>) -> Result<Outcome, Er
     while !state.finished() {
         let left = schedule.measure.map(|cycles| state.record.begin + cycles - state.cycle);
         state.measure(left);
-        if watch(state.progress()).is_break() {
+        let stop = watch(state.progress()).is_break();
+        if experiment.together.any(stop) {
             if state.warming_up() {
                 return Err(Error::Interrupted("nothing was measured yet"));
             }
@@ -73,7 +79,8 @@ pub fn run(experiment: &Experiment, watch: &mut Watch<'_>) -> Result<Outcome, Er
         }
     }
     let wall_s = started.elapsed().as_secs_f64();
-    let mut outcome = state.outcome(wall_s);
+    let whole = state.gather();
+    let mut outcome = state.outcome(wall_s, whole);
     outcome.interrupted = interrupted;
     state.judge(&mut outcome);
     outcome.observed = state.observed(outcome.warmup_cycles);
@@ -124,15 +131,32 @@ impl Record {
     }
 }
 
+/// What only the processes of a run together know.
+struct Whole {
+    packet_hops: u64,
+    flit_hops: u64,
+    model_bytes: u64,
+}
+
 struct DriverState<'a> {
     experiment: &'a Experiment,
     network: Network,
+    /// Ranks whose endpoints this process has.
+    ranks: Vec<u32>,
+    /// Their sources.
     sources: Vec<Source>,
-    /// Ranks by the cycle of their next message, modulo [`CALENDAR`].
+    /// Sources by the cycle of their next message, modulo [`CALENDAR`].
     calendar: Vec<Vec<u32>>,
     balance: Balance,
     ports: Ports,
+    /// Messages created and not arrived at the beginning of the batch.
     backlog: u64,
+    /// What this process has added since.
+    change: i64,
+    /// Sum of the change over all cycles of the batch.
+    change_cycles: i128,
+    /// So many messages are under way that no source creates more.
+    full: bool,
     /// Sum of the backlog over all cycles so far, taken every [`STEP`] cycles.
     backlog_cycles: u128,
     /// A source was held back.
@@ -169,14 +193,20 @@ struct Probing {
 impl<'a> DriverState<'a> {
     fn new(experiment: &'a Experiment) -> Result<DriverState<'a>, Error> {
         let network = experiment.build()?;
-        let ranks = experiment.placement.len() as u32;
-        let source = |rank| Source::new(experiment.seed, rank, experiment.process, experiment.rate_of(rank));
+        let nodes = experiment.placement.len();
+        let own = network.own_endpoints();
+        let ranks: Vec<u32> = (0..nodes as u32).filter(|&r| own.contains(&experiment.placement[r as usize])).collect();
+        let source = |&rank: &u32| Source::new(experiment.seed, rank, experiment.process, experiment.rate_of(rank));
         let mut state = DriverState {
-            sources: (0..ranks).map(source).collect(),
+            sources: ranks.iter().map(source).collect(),
+            ranks,
             calendar: vec![Vec::new(); CALENDAR as usize],
-            balance: Balance::new(ranks as usize),
+            balance: Balance::new(nodes, experiment.together.count() > 1),
             ports: ports(experiment),
             backlog: 0,
+            change: 0,
+            change_cycles: 0,
+            full: false,
             backlog_cycles: 0,
             held: false,
             cycle: 0,
@@ -194,7 +224,7 @@ impl<'a> DriverState<'a> {
             network,
             experiment,
         };
-        (0..ranks).for_each(|rank| state.file(rank));
+        (0..state.sources.len() as u32).for_each(|source| state.file(source));
         if experiment.observe.links {
             state.network.count_links();
         }
@@ -217,7 +247,8 @@ impl<'a> DriverState<'a> {
                 break;
             }
             self.measure(schedule.warmup.map(|end| end - self.cycle));
-            if watch(self.progress()).is_break() {
+            let stop = watch(self.progress()).is_break();
+            if self.experiment.together.any(stop) {
                 return Err(Error::Interrupted("nothing was measured yet"));
             }
         }
@@ -242,7 +273,9 @@ impl<'a> DriverState<'a> {
     }
 
     fn links(&self, cycles: u64) -> Links {
-        Links::collect(&self.network, &self.experiment.network, cycles)
+        let mut links = Links::collect(&self.network, &self.experiment.network, cycles);
+        links.gather(&self.experiment.together);
+        links
     }
 
     /// Batches of the record that are not measured.
@@ -277,7 +310,7 @@ impl<'a> DriverState<'a> {
     fn measure(&mut self, limit: Option<u64>) {
         let batch = self.batch(limit);
         self.record.batches.push(batch);
-        self.balance.tick();
+        self.balance.tick(&self.experiment.together);
         let pushed = self.record.batches.pushed();
         if pushed.is_power_of_two() {
             self.record.histograms.push(Histogram::default());
@@ -350,32 +383,54 @@ impl<'a> DriverState<'a> {
         self.last_look.is_some_and(|(_, enough)| enough)
     }
 
-    /// Puts `rank` where its next message will be found, or as far ahead as the calendar goes.
+    /// Puts `source` where its next message will be found, or as far ahead as the calendar goes.
     #[inline]
-    fn file(&mut self, rank: u32) {
-        let next = self.sources[rank as usize].next_cycle();
+    fn file(&mut self, source: u32) {
+        let next = self.sources[source as usize].next_cycle();
         if next != u64::MAX {
             let at = next.clamp(self.cycle, self.cycle + CALENDAR - 1);
-            self.calendar[(at % CALENDAR) as usize].push(rank);
+            self.calendar[(at % CALENDAR) as usize].push(source);
         }
     }
 
     /// Simulates one batch, or `limit` cycles if that is less.
     fn batch(&mut self, limit: Option<u64>) -> Batch {
-        let end = self.cycle + limit.map_or(self.batch_cycles, |l| l.min(self.batch_cycles));
+        let begin = self.cycle;
+        let end = begin + limit.map_or(self.batch_cycles, |l| l.min(self.batch_cycles));
         let mut batch = Batch::default();
+        let nodes = self.experiment.placement.len() as f64;
+        let created = self.experiment.rate.per_cycle() * nodes * self.batch_cycles as f64;
+        let crowded = self.backlog + (CROWD * created) as u64 >= OUTSTANDING_TOTAL;
         while self.cycle < end {
             let until = (self.cycle + STEP).min(end);
-            let cycles = u128::from(until - self.cycle);
+            let cycles = i128::from(until - self.cycle);
+            self.full = crowded && {
+                let change = self.experiment.together.total(self.change);
+                self.backlog.saturating_add_signed(change) >= OUTSTANDING_TOTAL
+            };
             while self.cycle < until {
                 self.create(&mut batch);
             }
             self.network.advance(until * self.network.cycle() - 1);
             self.collect(&mut batch);
-            self.backlog_cycles += u128::from(self.backlog) * cycles;
+            self.change_cycles += i128::from(self.change) * cycles;
         }
-        batch.backlog = self.backlog;
-        batch
+        self.add_up(batch, end - begin)
+    }
+
+    /// What all processes did in a batch of so many cycles, given what this one did.
+    fn add_up(&mut self, own: Batch, cycles: u64) -> Batch {
+        let [a, b, c, d] = limbs(self.change_cycles as u128);
+        let mut all = [0; 16];
+        all[..10].copy_from_slice(&own.numbers());
+        all[10..].copy_from_slice(&[self.change as u64, u64::from(self.held), a, b, c, d]);
+        self.experiment.together.sum(&mut all);
+        let [numbers @ .., change, held, a, b, c, d] = all;
+        let before = u128::from(self.backlog) * u128::from(cycles);
+        self.backlog_cycles = self.backlog_cycles.wrapping_add(before).wrapping_add(whole([a, b, c, d]));
+        self.backlog = self.backlog.wrapping_add(change);
+        (self.change, self.change_cycles, self.held) = (0, 0, held > 0);
+        Batch::of(numbers, self.backlog)
     }
 
     /// Creates the messages of the next cycle.
@@ -386,13 +441,15 @@ impl<'a> DriverState<'a> {
             && now.is_multiple_of(probe.period)
         {
             let flits = self.experiment.lengths.mean().round() as u16;
-            self.inject(probe.from, probe.to, flits, at, PROBE);
+            if self.network.own_endpoints().contains(&probe.from) {
+                self.inject(probe.from, probe.to, flits, at, PROBE);
+            }
         }
         let mut due = std::mem::take(&mut self.calendar[(now % CALENDAR) as usize]);
         self.cycle += 1;
-        for rank in due.drain(..) {
-            self.serve(rank, now, at, batch);
-            self.file(rank);
+        for source in due.drain(..) {
+            self.serve(source, now, at, batch);
+            self.file(source);
         }
         // Give the list its memory back, unless somebody was filed a whole round ahead.
         let slot = &mut self.calendar[(now % CALENDAR) as usize];
@@ -401,21 +458,21 @@ impl<'a> DriverState<'a> {
         }
     }
 
-    /// Creates the messages of `rank` that are due in cycle `now`, which begins at `at`.
+    /// Creates the messages of source number `number` that are due in cycle `now`, which begins at `at`.
     #[inline]
-    fn serve(&mut self, rank: u32, now: u64, at: u64, batch: &mut Batch) {
+    fn serve(&mut self, number: u32, now: u64, at: u64, batch: &mut Batch) {
         let experiment = self.experiment;
-        let from = experiment.placement[rank as usize];
-        while self.sources[rank as usize].next_cycle() <= now {
-            if self.balance.waiting(from) >= OUTSTANDING_MAX || self.backlog >= OUTSTANDING_TOTAL {
+        let from = experiment.placement[self.ranks[number as usize] as usize];
+        while self.sources[number as usize].next_cycle() <= now {
+            if self.full || self.balance.waiting(from) >= OUTSTANDING_MAX {
                 self.held = true;
                 return;
             }
-            let source = &mut self.sources[rank as usize];
+            let source = &mut self.sources[number as usize];
             let Some(message) = source.take(&experiment.destinations, &experiment.lengths) else { continue };
             batch.created += 1;
             batch.created_flits += u64::from(message.flits);
-            self.backlog += 1;
+            self.change += 1;
             let to = experiment.placement[message.to as usize];
             self.balance.created(from, to, message.flits);
             self.inject(from, to, message.flits, at, 0);
@@ -447,7 +504,7 @@ impl<'a> DriverState<'a> {
                 continue;
             }
             self.balance.arrived(d.src, d.dst, d.flits);
-            self.backlog -= 1;
+            self.change -= 1;
             batch.arrived += 1;
             batch.flits += u64::from(d.flits);
             batch.latency += u128::from(latency);
@@ -461,7 +518,7 @@ impl<'a> DriverState<'a> {
         while let Some(lost) = self.network.poll_lost() {
             if lost.tag & PROBE == 0 {
                 self.balance.lost(lost.src, lost.dst);
-                self.backlog -= 1;
+                self.change -= 1;
                 batch.lost += 1;
             }
         }
@@ -487,7 +544,22 @@ impl<'a> DriverState<'a> {
         Progress { doing, done: self.cycle, of: expected.min(schedule.cycles_max).max(self.cycle) }
     }
 
-    fn outcome(&self, wall_s: f64) -> Outcome {
+    /// Adds up what the processes have kept apart during the run.
+    fn gather(&mut self) -> Whole {
+        let together = &self.experiment.together;
+        self.record.histograms.iter_mut().for_each(|h| h.gather(together));
+        let (p, counters) = (&mut self.probe, self.network.counters());
+        let [a, b, c, d] = limbs(p.sum);
+        let bytes = self.network.memory_bytes() as u64;
+        let mut all = [p.messages, a, b, c, d, counters.packet_hops, counters.flit_hops, bytes];
+        together.sum(&mut all);
+        let [messages, a, b, c, d, packet_hops, flit_hops, model_bytes] = all;
+        (p.messages, p.sum) = (messages, whole([a, b, c, d]));
+        (p.min, p.max) = (together.least(p.min), together.most(p.max));
+        Whole { packet_hops, flit_hops, model_bytes }
+    }
+
+    fn outcome(&self, wall_s: f64, whole: Whole) -> Outcome {
         let (skipped, warmup_cycles, start) = (self.skipped(), self.measured_from(), self.start());
         let batches = self.record.batches.after(skipped);
         let total = batches.total();
@@ -498,7 +570,6 @@ impl<'a> DriverState<'a> {
         let per_node = |flits: u64| flits as f64 / (nodes * measured_cycles.max(1) as f64);
         let h = self.record.latencies(skipped);
         let percentile = |q| h.quantile(q) as f64;
-        let counters = self.network.counters();
         let p = &self.probe;
         let interval = batches.latency();
         Outcome {
@@ -535,14 +606,14 @@ impl<'a> DriverState<'a> {
             warmup_cycles,
             measured_cycles,
             cycle_ps: cycle,
-            packet_hops: counters.packet_hops,
-            flit_hops: counters.flit_hops,
+            packet_hops: whole.packet_hops,
+            flit_hops: whole.flit_hops,
             threads: self.experiment.threads,
             wall_s,
-            packet_hops_per_s: counters.packet_hops as f64 / wall_s,
-            flit_hops_per_s: counters.flit_hops as f64 / wall_s,
+            packet_hops_per_s: whole.packet_hops as f64 / wall_s,
+            flit_hops_per_s: whole.flit_hops as f64 / wall_s,
             peak_rss_bytes: peak_rss_bytes(),
-            model_bytes: self.network.memory_bytes() as u64,
+            model_bytes: whole.model_bytes,
             histogram: h,
             links: None,
             observed: Observed::default(),

@@ -1,5 +1,6 @@
 //! Settings turned into a network and a workload, with everything checked.
 
+use super::Together;
 use super::keys::{Deadlock, Keys, Probe, Router, Routing, Switching};
 use crate::Error;
 use crate::observe::{Capture, Observe};
@@ -61,6 +62,8 @@ pub struct Experiment {
     pub schedule: Schedule,
     /// Threads that simulate it; results do not depend on them.
     pub threads: usize,
+    /// Processes that simulate it together, each its part; results do not depend on them.
+    pub together: Together,
     /// Search the largest load the network carries instead, to within so many flits per node and cycle.
     pub find_saturation: Option<f64>,
     /// Decides everything random.
@@ -126,12 +129,36 @@ impl Experiment {
     /// # Errors
     /// It cannot be built.
     pub fn build(&self) -> Result<Network, Error> {
-        let network = Network::with_threads(&self.network, self.threads);
+        let network = match self.together.peers() {
+            Some(peers) => Network::among(&self.network, peers.clone()),
+            None => Network::with_threads(&self.network, self.threads),
+        };
         let mut network = network.map_err(|e| Error::Network(e.to_string()))?;
         if let Some(capture) = self.observe.capture.clone().filter(Capture::begin) {
             network.listen(Box::new(move |heard| capture.hear(heard)));
         }
         Ok(network)
+    }
+    /// Has the processes of `together` simulate it, each its part.
+    ///
+    /// # Errors
+    /// It is something that several processes cannot simulate.
+    pub fn among(&mut self, together: Together) -> Result<(), Error> {
+        let count = together.count();
+        if !self.workload.workload.spans_processes() {
+            let why = "several processes simulate open-loop traffic only; leave it out, or start one process";
+            return Err(Error::invalid("workload", &self.workload, why));
+        }
+        if self.threads > 1 {
+            return Err(Error::invalid("threads", self.threads, "each of several processes has one thread; give 1"));
+        }
+        if let Some(packets) = &self.observe.packets {
+            let why = "several processes do not number packets as one does; start one process";
+            return Err(Error::invalid("trace", packets, why));
+        }
+        self.network.check_threads(count).map_err(|e| Error::Network(e.to_string()))?;
+        self.together = together;
+        Ok(())
     }
     /// The same with another load, in flits per node and cycle.
     pub fn at_load(&self, load: f64) -> Experiment {
@@ -280,6 +307,7 @@ impl Keys {
             placement: blame(map.endpoints(&layout, seed), "map")?,
             probe: self.probe,
             threads,
+            together: Together::default(),
             observe,
             schedule: self.schedule()?,
             find_saturation: self.find_saturation()?,

@@ -7,7 +7,6 @@ use crate::Error;
 use crate::table::{Table, number};
 use crate::workload::{Report, Watch};
 use serde::Serialize;
-use std::ops::ControlFlow;
 
 /// One of the loads that were tried.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -48,7 +47,8 @@ pub fn find(experiment: &Experiment, resolution: f64, watch: &mut Watch<'_>) -> 
         }
         let Some(beyond) = saturated.filter(|beyond| beyond - carried > resolution) else { break };
         debug_assert!(beyond > carried);
-        if watch(Progress { doing: "searching", done: done + 1, of: all.max(done + 2) }) == ControlFlow::Break(()) {
+        let enough = watch(Progress { doing: "searching", done: done + 1, of: all.max(done + 2) }).is_break();
+        if experiment.together.any(enough) {
             return Err(Error::Interrupted("the largest load was not found yet"));
         }
     }

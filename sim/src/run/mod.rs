@@ -13,12 +13,14 @@ pub mod knee;
 pub mod outcome;
 pub mod presets;
 pub mod stats;
+mod together;
 pub(crate) mod verdict;
 
 pub use balance::Fairness;
 pub use experiment::Experiment;
 pub use keys::Keys;
 pub use outcome::Outcome;
+pub use together::Together;
 
 /// How far a run has come, for a progress bar.
 #[derive(Clone, Copy, Debug)]

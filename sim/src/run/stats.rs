@@ -1,5 +1,6 @@
 //! Latency statistics: batch means with a confidence interval, and a histogram for percentiles.
 
+use super::together::{Together, limbs, whole};
 use serde::Serialize;
 use std::ops::RangeInclusive;
 
@@ -34,6 +35,14 @@ impl Histogram {
         self.counts.iter_mut().zip(&other.counts).for_each(|(mine, theirs)| *mine += theirs);
         self.total += other.total;
         self.max = self.max.max(other.max);
+    }
+
+    /// Counts what the others of `together` have counted, too; they do the same.
+    pub(super) fn gather(&mut self, together: &Together) {
+        self.counts.resize(together.most(self.counts.len() as u64) as usize, 0);
+        together.sum(&mut self.counts);
+        self.total = self.counts.iter().sum();
+        self.max = together.most(self.max);
     }
 
     /// Largest value.
@@ -108,6 +117,16 @@ impl Batch {
     /// Mean latency, ps; `None` if nothing arrived.
     pub fn mean(&self) -> Option<f64> {
         (self.arrived > 0).then(|| self.latency as f64 / self.arrived as f64)
+    }
+    /// All but the backlog, as numbers to be summed over processes.
+    pub(super) fn numbers(&self) -> [u64; 10] {
+        let [a, b, c, d] = limbs(self.latency);
+        [self.arrived, self.flits, a, b, c, d, self.routers, self.lost, self.created, self.created_flits]
+    }
+    /// The batch of these numbers.
+    pub(super) fn of(numbers: [u64; 10], backlog: u64) -> Batch {
+        let [arrived, flits, a, b, c, d, routers, lost, created, created_flits] = numbers;
+        Batch { arrived, flits, latency: whole([a, b, c, d]), routers, lost, created, created_flits, backlog }
     }
     /// This batch followed by `next`.
     pub fn then(&self, next: &Batch) -> Batch {

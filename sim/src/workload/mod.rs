@@ -73,6 +73,10 @@ pub trait Workload: fmt::Debug + Send + Sync {
         Ok(())
     }
 
+    /// True if several processes can simulate it together.
+    fn spans_processes(&self) -> bool {
+        false
+    }
     /// Runs to its end.
     ///
     /// # Errors

@@ -25,6 +25,9 @@ impl Workload for OpenLoop {
     fn shows(&self) -> Shows {
         Shows { histogram: true, links: true, packets: true }
     }
+    fn spans_processes(&self) -> bool {
+        true
+    }
     fn run(&self, experiment: &Experiment, watch: &mut Watch<'_>) -> Result<Report, Error> {
         match experiment.find_saturation {
             Some(resolution) => knee::find(experiment, resolution, watch),
