@@ -94,6 +94,7 @@ pub(super) fn edges(file: &str, text: &str) -> Result<Draft, String> {
     for (line, words) in lines(text) {
         let wrong = |why: String| format!("{file}, line {line}: {why}");
         match words[..] {
+            ["router" | "node", ..] => drop(name(words[0]).map_err(wrong)?),
             ["terminals", n] => {
                 if all.replace(terminals(n).map_err(wrong)?).is_some() {
                     return Err(wrong("terminals of all routers are given twice; leave one line out".into()));
