@@ -229,7 +229,7 @@ fn clauses<'a>(words: &[&'a str]) -> Result<Vec<(bool, u32, Option<&'a str>)>, S
         let word = words.next().ok_or_else(|| format!("`{kind}` without a number; write {kind} NUMBER"))?;
         let number = word.parse().ok().filter(|&n: &u32| n < 1 << 24);
         let number = number.ok_or_else(|| format!("{kind} {}: give a number from 0", shown(word)))?;
-        let latency = words.next_if(|w| !matches!(*w, "router" | "node"));
+        let latency = words.next_if(|w| !w.starts_with(char::is_alphabetic));
         if let (Some(latency), true) = (latency, found.is_empty()) {
             return Err(format!(
                 "{} after the first {kind} of a line; latencies follow what it is joined to",
