@@ -216,8 +216,11 @@ pub(super) fn anynet(file: &str, text: &str) -> Result<Draft, String> {
     Ok(Draft { labels: (0..routers).map(|r| r.to_string()).collect(), named: false, links, terminals })
 }
 
-/// Parts of a line: whether it is a router, its number, and the latency written after it.
-fn clauses<'a>(words: &[&'a str]) -> Result<Vec<(bool, u32, Option<&'a str>)>, String> {
+/// Part of a line: whether it is a router, its number, and the latency written after it.
+type Clause<'a> = (bool, u32, Option<&'a str>);
+
+/// Parts of a line.
+fn clauses<'a>(words: &[&'a str]) -> Result<Vec<Clause<'a>>, String> {
     let mut found = Vec::new();
     let mut words = words.iter().copied().peekable();
     while let Some(kind) = words.next() {
