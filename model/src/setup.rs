@@ -166,7 +166,7 @@ pub enum SetupError {
     },
     /// No room for a class per hop.
     #[error(
-        "vcs = {vcs} on {shape}: the longest route has {hops} hops, and without deadlock each needs a virtual channel of its own; give vcs >= {hops} (at most 8), or add generators"
+        "vcs = {vcs} on {shape}: the longest route has {hops} hops, and without deadlock each needs a virtual channel of its own; give vcs >= {hops} (at most 8), or a network of shorter routes; a graph also takes routing updown"
     )]
     Steps {
         /// Virtual channels asked for.

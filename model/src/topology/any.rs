@@ -89,6 +89,17 @@ macro_rules! topologies {
                 let forms: Vec<String> = kinds.concat().iter().map(|(kind, rest)| format!("{kind}:{rest}")).collect();
                 forms.join(", ")
             }
+            /// The same network with packets that find their way like this.
+            ///
+            /// # Errors
+            /// Which ways there are, or an empty text if there is one only.
+            pub fn with_routing(&self, routing: $crate::topology::Routing) -> Result<AnyTopology, String> {
+                match self {
+                    $(AnyTopology::$name(t) => t.with_routing(routing).map(AnyTopology::$name),)*
+                    AnyTopology::Outside(t) if t.topology().routing() == routing => Ok(self.clone()),
+                    AnyTopology::Outside(_) => Err(String::new()),
+                }
+            }
             /// A network of generic routers wired like this.
             pub(crate) fn generic(
                 &self,

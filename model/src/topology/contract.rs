@@ -126,6 +126,12 @@ pub enum Routing {
     Nca,
     /// Along a shortest way, of several next hops one drawn at random.
     Minimal,
+    /// Along a shortest way to a router drawn at random, and from there.
+    Valiant,
+    /// Along a shortest way of those that first go up a tree and then down.
+    UpDown,
+    /// As a table says.
+    Table,
 }
 
 /// Where a picture of all links shows one of them: panels of cells, one panel per direction.
@@ -225,6 +231,16 @@ pub trait Written: Topology + fmt::Display + Sized {
     /// # Errors
     /// Why there is no such network. An empty text stands for "that is not the form".
     fn read(kind: &str, rest: &str) -> Result<Self, String>;
+    /// The same network with packets that find their way like this.
+    ///
+    /// # Errors
+    /// Which ways there are, if there are several.
+    fn with_routing(&self, routing: Routing) -> Result<Self, String>
+    where
+        Self: Clone,
+    {
+        if routing == self.routing() { Ok(self.clone()) } else { Err(String::new()) }
+    }
 }
 
 /// Why a topology was refused.

@@ -9,7 +9,9 @@ mod any;
 mod cayley;
 mod clos;
 mod contract;
+pub mod dependencies;
 mod fat_tree;
+mod graph;
 mod grid;
 mod layout;
 
@@ -21,6 +23,7 @@ pub use contract::{
     Topology, TopologyError, Written,
 };
 pub use fat_tree::FatTree;
+pub use graph::Graph;
 pub use grid::Grid;
 pub use layout::{Layout, LayoutKind};
 
@@ -28,5 +31,6 @@ impl Route for Grid {}
 impl Route for FatTree {}
 impl Route for Clos {}
 impl Route for Cayley {}
+impl Route for Graph {}
 
-any::topologies! { Grid, FatTree, Clos, Cayley }
+any::topologies! { Grid, FatTree, Clos, Cayley, Graph }

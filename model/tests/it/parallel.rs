@@ -3,11 +3,12 @@
 
 use angara_fabric::rng::{below, mix};
 use angara_model::peers::in_memory;
-use angara_model::topology::{FatTree, Grid};
+use angara_model::topology::{FatTree, Graph, Grid, Routing};
 use angara_model::{
     Angara, AnyTopology, Delivery, Generic, Injection, LinkLoad, Lost, Network, Profile, Rate, Setup, Switching,
     Totals, TraceEvent,
 };
+use angara_model_oracle::generic::graph;
 use proptest::prelude::*;
 
 /// Everything visible from outside.
@@ -117,7 +118,13 @@ fn shape() -> impl Strategy<Value = AnyTopology> {
     let tree = (2u16..4, 1u8..4).prop_map(|(arity, levels)| FatTree::new(arity, levels).unwrap().into());
     let others = ["clos:2,3,5", "clos:1,1,1", "cayley:13:1,5", "cayley:s3:213,321", "cayley:3x4:1.1,0.1"];
     let other = prop::sample::select(others.to_vec()).prop_map(|text| text.parse().unwrap());
-    prop_oneof![4 => grid, 2 => tree, 2 => other]
+    let ways = prop::sample::select(vec![Routing::Minimal, Routing::Valiant, Routing::UpDown]);
+    let fits = |(graph, routing): (graph::Graph, Routing)| {
+        let graph: AnyTopology = Graph::of("graph", "random", &graph.text()).unwrap().into();
+        Some(graph.with_routing(routing).unwrap()).filter(|graph| graph.classes().count() <= 8)
+    };
+    let graph = (graph::graphs(20), ways).prop_filter_map("at most 8 classes", fits);
+    prop_oneof![4 => grid, 2 => tree, 2 => other, 4 => graph]
 }
 
 proptest! {

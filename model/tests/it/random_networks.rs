@@ -10,6 +10,7 @@ use angara_model::{
 };
 use angara_model_oracle as oracle;
 use oracle::angara::{Counts, Fate, Fault, How, Met};
+use oracle::generic::graph::{self, Way};
 use oracle::random::{ROUTES, below, mix, word};
 use oracle::{Grid, Received, Sent};
 use proptest::prelude::*;
@@ -111,6 +112,10 @@ fn any_shape() -> impl Strategy<Value = AnyTopology> {
 
 /// A network of generic routers as the oracle knows it.
 fn parameters(config: &Setup, sent: &[Sent]) -> oracle::generic::Parameters {
+    parameters_of(oracle::generic::read(&config.shape.to_string()), config, sent)
+}
+
+fn parameters_of(net: Box<dyn oracle::generic::Net>, config: &Setup, sent: &[Sent]) -> oracle::generic::Parameters {
     let Profile::Generic(g) = &config.profile else { panic!("a network of the angara profile") };
     let mut sequence = vec![0; config.shape.endpoints()];
     let words = sent.iter().map(|s| {
@@ -119,8 +124,18 @@ fn parameters(config: &Setup, sent: &[Sent]) -> oracle::generic::Parameters {
         word(config.seed, s.src as u64, ROUTES, *n - 1)
     });
     let words = words.collect();
-    let net = oracle::generic::read(&config.shape.to_string());
     oracle::generic::Parameters { net, vcs: g.vcs.into(), buffer: g.buffer_flits.into(), words }
+}
+
+/// A graph of the oracle as the model knows it, by its file.
+fn graph_of(graph: &graph::Graph, way: Way) -> AnyTopology {
+    let shape: AnyTopology = topology::Graph::of("graph", "random", &graph.text()).unwrap().into();
+    let routing = match way {
+        Way::Minimal => topology::Routing::Minimal,
+        Way::Valiant => topology::Routing::Valiant,
+        Way::UpDown => topology::Routing::UpDown,
+    };
+    shape.with_routing(routing).unwrap()
 }
 
 fn oracle_grid(grid: &topology::Grid) -> Grid {
@@ -278,6 +293,37 @@ proptest! {
         let endpoints = shape.endpoints() as u64;
         let sent = traffic(seed, endpoints, 30 * endpoints.min(20), &lengths, longest * 1000 * 6 / load, hot);
         let want = oracle::wormhole::run(&parameters(&config, &sent), hold, &sent, 1000);
+        prop_assert_eq!(run_model(&config, &sent, 1000), want);
+    }
+
+    #[test]
+    fn graphs_with_delays_agree_with_the_oracle(
+        graph in graph::graphs(20),
+        way in prop::sample::select(vec![Way::Minimal, Way::Valiant, Way::UpDown]),
+        half_vcs in 1u8..4,
+        longest in prop::sample::select(vec![1u64, 2, 5, 16]),
+        spare in 0u16..40,
+        wormhole in prop::sample::select(vec![None, Some(false), Some(true)]),
+        load in 1u64..12,
+        hot in any::<bool>(),
+        seed in any::<u64>(),
+    ) {
+        let shape = graph_of(&graph, way);
+        let classes = shape.classes().count();
+        prop_assume!(classes <= 8);
+        let vcs = classes.max(2 * half_vcs as u32) as u8;
+        let switching = wormhole.map_or(Switching::CutThrough, |hold| Switching::Wormhole { hold });
+        let buffer_flits = spare + if wormhole.is_none() { longest as u16 } else { 1 };
+        let g = Generic { vcs, buffer_flits, packet_flits_max: longest as u16, cycle: 1000, switching };
+        let endpoints = shape.endpoints() as u64;
+        let config = Setup { shape, profile: Profile::Generic(g), seed, faults: Vec::new() };
+        let lengths: Vec<u64> = (1..=longest).collect();
+        let sent = traffic(seed, endpoints, 40 * endpoints.min(20), &lengths, longest * 1000 * 6 / load, hot);
+        let p = parameters_of(graph.net(way), &config, &sent);
+        let want = match wormhole {
+            None => oracle::generic::run(&p, &sent, 1000),
+            Some(hold) => oracle::wormhole::run(&p, hold, &sent, 1000),
+        };
         prop_assert_eq!(run_model(&config, &sent, 1000), want);
     }
 

@@ -7,9 +7,10 @@ use crate::plan::barrier_report;
 use crate::plan::matmul::analysis::Units;
 use crate::plan::matmul::machine::TorusNode;
 use crate::plan::matmul::report as matmul_report;
-use crate::plan::{routes, tree};
+use crate::plan::{routes, tree, ways};
 use crate::plot::Chart;
 use crate::toml_file::TomlFile;
+use angara_model::AnyTopology;
 use angara_net::torus::{NodeId, Shape};
 use clap::{Args, Subcommand};
 use serde::Serialize;
@@ -156,6 +157,9 @@ struct RoutesArgs {
     /// Check a table read from FILE instead (torus = "4x4", then [[route]] tables with from, to and path)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["torus", "fault", "from", "to", "routes"])]
     check: Option<PathBuf>,
+    /// Check the ways of a topology of simulations instead, such as slimfly:5 or graph:FILE
+    #[arg(long, value_name = "SHAPE", conflicts_with_all = ["torus", "fault", "from", "to", "routes", "check"])]
+    topology: Option<AnyTopology>,
     /// Print JSON instead of tables
     #[arg(long)]
     json: bool,
@@ -203,6 +207,10 @@ fn node(shape: &Shape, text: &str) -> Result<NodeId, Error> {
 }
 
 fn routes_report(args: RoutesArgs) -> Result<(), Error> {
+    if let Some(topology) = &args.topology {
+        let report = ways::report(topology)?;
+        return print(args.json, &report, || report.text());
+    }
     let report = match &args.check {
         Some(path) => routes::check_file(&TomlFile::read(path)?)?,
         None => {

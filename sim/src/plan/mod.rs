@@ -5,3 +5,4 @@ pub mod barrier_report;
 pub mod matmul;
 pub mod routes;
 pub mod tree;
+pub mod ways;

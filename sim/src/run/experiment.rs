@@ -119,7 +119,8 @@ impl Settings {
     /// The machine in a few words.
     pub fn machine(&self) -> String {
         let wormhole = if self.switching == Some(Switching::Wormhole) { ", wormhole" } else { "" };
-        format!("{} · router {:?}, {:?}{wormhole}", self.topology, self.router, self.routing).to_lowercase()
+        let router = format!("{:?}", self.router).to_lowercase();
+        format!("{} · router {router}, {}{wormhole}", self.topology, self.routing)
     }
 }
 
@@ -249,6 +250,8 @@ impl Keys {
             _ => Router::Generic,
         };
         let (deadlock, routing) = (self.deadlock_rule(router)?, self.routing_rule(router, &shape, machine.as_ref())?);
+        let shape = with_routing(shape, router, &routing)?;
+        let adaptive = routing == Routing::Adaptive;
         let workload = self.workload.clone().unwrap_or_default();
         self.refuse_unused(&workload)?;
         let lengths = self.lengths(router, &workload)?;
@@ -298,7 +301,7 @@ impl Keys {
                 fault: faults,
                 seed,
             },
-            adaptive: routing == Routing::Adaptive,
+            adaptive,
             rates: self.rank_rates(&destinations, &layout, (rate, process, load))?,
             destinations,
             lengths,
@@ -420,20 +423,10 @@ impl Keys {
 
     fn routing_rule(&self, router: Router, shape: &AnyTopology, machine: Option<&Machine>) -> Blamed<Routing> {
         let of_machine = machine.and_then(|m| m.params().ok()).filter(|p| p.adaptive).map(|_| Routing::Adaptive);
-        let own = match shape.routing() {
-            topology::Routing::Dor => Routing::Dor,
-            topology::Routing::Nca => Routing::Nca,
-            topology::Routing::Minimal => Routing::Minimal,
-        };
-        match self.routing.or(of_machine) {
+        let own = own_routing(shape);
+        match self.routing.clone().or(of_machine) {
             Some(Routing::Adaptive) if router == Router::Angara && own == Routing::Dor => Ok(Routing::Adaptive),
-            Some(given) if given != own => {
-                let [given, own] = [given, own].map(|r| format!("{r:?}").to_lowercase());
-                let chip = matches!(shape, AnyTopology::Grid(grid) if grid.ndims() <= ANGARA_DIMS);
-                let adaptive = if chip { ", with router angara also adaptive" } else { "" };
-                Err((Error::invalid("routing", given, format!("{shape} takes {own}{adaptive}")), "routing"))
-            }
-            _ => Ok(own),
+            given => Ok(given.unwrap_or(own)),
         }
     }
 
@@ -584,6 +577,43 @@ impl Keys {
         let cycles_max = cycles_max.max(fixed);
         Ok(Schedule { warmup: self.warmup, measure: self.cycles, precision, cycles_max })
     }
+}
+
+/// How packets of a topology find their way as it is.
+fn own_routing(shape: &AnyTopology) -> Routing {
+    match shape.routing() {
+        topology::Routing::Dor => Routing::Dor,
+        topology::Routing::Nca => Routing::Nca,
+        topology::Routing::Minimal => Routing::Minimal,
+        topology::Routing::Valiant => Routing::Valiant,
+        topology::Routing::UpDown => Routing::UpDown,
+        topology::Routing::Table => Routing::Table("FILE".into()),
+    }
+}
+
+/// The shape with packets that find their way like this, if they can.
+fn with_routing(shape: AnyTopology, router: Router, routing: &Routing) -> Blamed<AnyTopology> {
+    let refuse = |why: String| (Error::invalid("routing", routing, why), "routing");
+    let asked = match (routing, &shape) {
+        (own, _) if *own == own_routing(&shape) => return Ok(shape),
+        (Routing::Adaptive, AnyTopology::Grid(_)) if router == Router::Angara => return Ok(shape),
+        (Routing::Table(path), AnyTopology::Graph(graph)) => {
+            return graph.with_table(path).map(AnyTopology::Graph).map_err(refuse);
+        }
+        (Routing::Dor, _) => topology::Routing::Dor,
+        (Routing::Nca, _) => topology::Routing::Nca,
+        (Routing::Minimal, _) => topology::Routing::Minimal,
+        (Routing::Valiant, _) => topology::Routing::Valiant,
+        (Routing::UpDown, _) => topology::Routing::UpDown,
+        // No topology has these without more: the refusal says which there are.
+        (Routing::Adaptive | Routing::Table(_), _) => topology::Routing::Table,
+    };
+    shape.with_routing(asked).map_err(|several| {
+        let chip = matches!(&shape, AnyTopology::Grid(grid) if grid.ndims() <= ANGARA_DIMS);
+        let adaptive = if chip { ", with router angara also adaptive" } else { "" };
+        let takes = if several.is_empty() { own_routing(&shape).to_string() } else { several };
+        refuse(format!("{shape} takes {takes}{adaptive}"))
+    })
 }
 
 /// Why a fault cannot be in a network of this shape.

@@ -40,8 +40,7 @@ pub enum Switching {
 }
 
 /// How packets find their way.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ValueEnum)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Routing {
     /// Dimension or direction order (torus, mesh).
     Dor,
@@ -49,8 +48,54 @@ pub enum Routing {
     Adaptive,
     /// Nearest common ancestor, random up (fat tree, folded Clos).
     Nca,
-    /// Minimal, one of several next hops drawn at random (Cayley graph).
+    /// Minimal, one of several next hops drawn at random (Cayley graph, other graphs).
     Minimal,
+    /// Minimal to a random router and from there (graphs).
+    Valiant,
+    /// Up and then down the levels of a graph.
+    UpDown,
+    /// As a file says (graphs).
+    Table(String),
+}
+
+impl Routing {
+    /// Those that need no file.
+    const NAMED: &'static [(&'static str, Routing)] = &[
+        ("dor", Routing::Dor),
+        ("adaptive", Routing::Adaptive),
+        ("nca", Routing::Nca),
+        ("minimal", Routing::Minimal),
+        ("valiant", Routing::Valiant),
+        ("updown", Routing::UpDown),
+    ];
+}
+
+impl Display for Routing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match (self, Routing::NAMED.iter().find(|named| named.1 == *self)) {
+            (_, Some((name, _))) => f.write_str(name),
+            (Routing::Table(path), None) => write!(f, "table:{path}"),
+            (other, None) => write!(f, "{other:?}"),
+        }
+    }
+}
+
+impl FromStr for Routing {
+    type Err = crate::Error;
+    fn from_str(text: &str) -> Result<Routing, crate::Error> {
+        let named = Routing::NAMED.iter().find(|named| named.0 == text).map(|named| named.1.clone());
+        let table = || text.strip_prefix("table:").filter(|path| !path.is_empty()).map(|p| Routing::Table(p.into()));
+        named.or_else(table).ok_or_else(|| {
+            let names: Vec<&str> = Routing::NAMED.iter().map(|named| named.0).collect();
+            crate::Error::invalid("routing", text, format!("write {} or table:FILE", names.join(", ")))
+        })
+    }
+}
+
+impl Serialize for Routing {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
 }
 
 /// Reads a value written as text.
@@ -147,8 +192,9 @@ keys! {
     /// How rings are kept from deadlock; bubble belongs to angara, dateline to generic
     #[arg(long, value_enum)]
     deadlock: Deadlock,
-    /// dor, adaptive (instead of dor, with router angara), nca or minimal [default: what the topology takes; dor on a torus]
-    #[arg(long, value_enum)]
+    /// dor, adaptive (instead of dor, with router angara), nca, minimal, valiant, updown or table:FILE [default: what the topology takes; dor on a torus, minimal on a graph]
+    #[arg(long, value_name = "ROUTING")]
+    #[serde(deserialize_with = "text")]
     routing: Routing,
     /// What nodes do: open-loop, or a program such as all-to-all:BYTES; `angara sim workloads` lists them [default: open-loop]
     #[arg(long, value_name = "WORKLOAD")]

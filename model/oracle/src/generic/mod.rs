@@ -2,6 +2,7 @@
 
 mod cayley;
 mod clos;
+pub mod graph;
 mod grid;
 pub(crate) mod net;
 mod tree;
@@ -110,7 +111,7 @@ pub fn run(p: &Parameters, sent: &[Sent], cycle: u64) -> Vec<Received> {
             source_last[e] = vc;
             source_free[e] = now + flits;
             source_credits[e][vc] -= flits as i64;
-            let mut packet = Packet { index: i, plus: Vec::new(), upper: Vec::new(), word: p.words[i], routers: 0 };
+            let mut packet = Packet::new(i, p.words[i]);
             p.net.start(&mut packet, sent[i].src, sent[i].dst);
             let (router, port) = p.net.attach(e);
             coming.push((now + 2, Happens::Head { router, port, vc, packet }));
@@ -199,7 +200,7 @@ pub fn run(p: &Parameters, sent: &[Sent], cycle: u64) -> Vec<Received> {
                 match p.net.far(r, port) {
                     Far::Router(up, up_port) => {
                         let credit = Happens::Credit { router: up, port: up_port, vc, flits: flits as i64 };
-                        coming.push((now + 4, credit));
+                        coming.push((now + 3 + p.net.delay(r, port), credit));
                     }
                     Far::Endpoint(source) => {
                         coming.push((now + 2, Happens::SourceCredit { source, vc, flits: flits as i64 }));
@@ -207,7 +208,8 @@ pub fn run(p: &Parameters, sent: &[Sent], cycle: u64) -> Vec<Received> {
                 }
                 match p.net.far(r, out) {
                     Far::Router(router, port) => {
-                        coming.push((now + 3, Happens::Head { router, port, vc: ov, packet }));
+                        let at = now + 2 + p.net.delay(r, out);
+                        coming.push((at, Happens::Head { router, port, vc: ov, packet }));
                     }
                     Far::Endpoint(_) => {
                         coming.push((now + 7, Happens::Credit { router: r, port: out, vc: ov, flits: flits as i64 }));

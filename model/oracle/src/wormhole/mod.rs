@@ -164,8 +164,7 @@ impl World<'_> {
             let vc = (1..=vcs).map(|n| (source.vc + n) % vcs).find(|&vc| source.credits[vc] > 0);
             let Some(vc) = vc else { return };
             source.vc = vc;
-            let mut packet =
-                Packet { index: i, plus: Vec::new(), upper: Vec::new(), word: self.p.words[i], routers: 0 };
+            let mut packet = Packet::new(i, self.p.words[i]);
             self.p.net.start(&mut packet, s.src, s.dst);
             head = Some(packet);
         } else if source.credits[source.vc] == 0 {
@@ -298,12 +297,16 @@ impl World<'_> {
         router.ports[port].holds = holds.then_some(vc);
         router.ports[out].held = holds;
         match self.p.net.far(r, port) {
-            Far::Router(router, port) => self.coming.push((self.now + 4, Happens::Credit { router, port, vc })),
+            Far::Router(router, far) => {
+                let at = self.now + 3 + self.p.net.delay(r, port);
+                self.coming.push((at, Happens::Credit { router, port: far, vc }));
+            }
             Far::Endpoint(source) => self.coming.push((self.now + 2, Happens::SourceCredit { source, vc })),
         }
         match self.p.net.far(r, out) {
             Far::Router(router, port) => {
-                self.coming.push((self.now + 3, Happens::Arrives { router, port, vc: ov, flit }));
+                let at = self.now + 2 + self.p.net.delay(r, out);
+                self.coming.push((at, Happens::Arrives { router, port, vc: ov, flit }));
             }
             Far::Endpoint(_) => {
                 self.coming.push((self.now + 7, Happens::Credit { router: r, port: out, vc: ov }));

@@ -1,0 +1,150 @@
+//! Graphs of any form: read from a file, or generated.
+//!
+//! [`wiring`] says what leads where, [`ways`] how packets go. Both are tables that all clones share.
+
+mod generate;
+mod read;
+mod table;
+#[cfg(test)]
+mod tests;
+mod ways;
+mod wiring;
+
+use super::contract::{Classes, End, Hop, RouteState, Routing, Topology, Written};
+use super::dependencies::circle;
+use std::fmt;
+use std::sync::Arc;
+use table::Table;
+use ways::Ways;
+use wiring::{Draft, Wiring, digest};
+
+/// A graph: `graph:FILE`, `anynet:FILE`, `random:ROUTERS,DEGREE,TERMINALS,SEED`, `slimfly:Q`. A router's links are
+/// its first ports, its endpoints follow.
+#[derive(Clone)]
+pub struct Graph {
+    text: Arc<str>,
+    wiring: Arc<Wiring>,
+    ways: Arc<Ways>,
+    /// Tells wiring and ways from others.
+    digest: u64,
+}
+
+/// A digest of the contents stands for the file, in the identity of a sweep, too.
+impl fmt::Debug for Graph {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Graph({} {:?} {:016x})", self.text, self.ways.routing(), self.digest)
+    }
+}
+
+impl fmt::Display for Graph {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl PartialEq for Graph {
+    fn eq(&self, other: &Graph) -> bool {
+        (&self.text, self.digest) == (&other.text, other.digest)
+    }
+}
+
+impl Eq for Graph {}
+
+impl Written for Graph {
+    const FORMS: &'static [(&'static str, &'static str)] = &[
+        ("graph", "FILE"),
+        ("anynet", "FILE"),
+        ("random", "ROUTERS,DEGREE,TERMINALS[,SEED]"),
+        ("slimfly", "Q (a prime)"),
+    ];
+    fn read(kind: &str, rest: &str) -> Result<Graph, String> {
+        match kind {
+            "random" => generate::random(rest).and_then(|(text, draft)| Graph::new(&text, &text, draft)),
+            "slimfly" => generate::slim_fly(rest).and_then(|(text, draft)| Graph::new(&text, &text, draft)),
+            _ => Graph::of(kind, rest, &read::contents(rest)?),
+        }
+    }
+    fn with_routing(&self, routing: Routing) -> Result<Graph, String> {
+        let ways = Ways::new(&self.wiring, routing);
+        ways.map(|ways| self.with(ways)).ok_or_else(|| "minimal, valiant, updown or table:FILE".into())
+    }
+}
+
+impl Graph {
+    /// The graph of a file whose contents are `text`; `kind` is `graph` or `anynet`.
+    ///
+    /// # Errors
+    /// Returns what is wrong with it, with file and line.
+    pub fn of(kind: &str, file: &str, text: &str) -> Result<Graph, String> {
+        let draft = if kind == "anynet" { read::anynet(file, text) } else { read::edges(file, text) };
+        Graph::new(&format!("{kind}:{file}"), file, draft?)
+    }
+    fn new(text: &str, file: &str, draft: Draft) -> Result<Graph, String> {
+        let wiring = Wiring::new(file, draft)?;
+        let ways = Ways::new(&wiring, Routing::Minimal).expect("every graph has shortest ways");
+        let digest = digest([wiring.digest(), ways.digest()]);
+        Ok(Graph { text: text.into(), wiring: wiring.into(), ways: ways.into(), digest })
+    }
+    fn with(&self, ways: Ways) -> Graph {
+        let digest = digest([self.wiring.digest(), ways.digest()]);
+        Graph { ways: ways.into(), digest, ..self.clone() }
+    }
+    /// The same graph with ways from the file at `path`.
+    ///
+    /// # Errors
+    /// The file cannot be read or is wrong, or packets that take these ways can wait for each other in a circle.
+    pub fn with_table(&self, path: &str) -> Result<Graph, String> {
+        if path.is_empty() {
+            return Err("write table:FILE".into());
+        }
+        self.with_table_of(path, &read::contents(path)?)
+    }
+    fn with_table_of(&self, file: &str, text: &str) -> Result<Graph, String> {
+        let graph = self.with(Ways::Table(Table::read(&self.wiring, file, text)?));
+        match circle(&graph, 1) {
+            Some(channels) => Err(format!(
+                "{file}: packets can wait for each other in a circle, {}; change a way, or give classes",
+                channels.shown(&graph)
+            )),
+            None => Ok(graph),
+        }
+    }
+}
+
+impl Topology for Graph {
+    fn endpoints(&self) -> usize {
+        self.wiring.at.len()
+    }
+    fn routers(&self) -> usize {
+        self.wiring.routers()
+    }
+    fn ports(&self) -> usize {
+        self.wiring.ports
+    }
+    fn output(&self, router: u32, port: u8) -> End {
+        self.wiring.end(router, port)
+    }
+    fn attach(&self, endpoint: u32) -> (u32, u8) {
+        (self.wiring.at[endpoint as usize], self.wiring.port_of(endpoint))
+    }
+    fn start(&self, src: u32, dst: u32, random: u64) -> RouteState {
+        self.ways.start(&self.wiring, src, dst, random)
+    }
+    #[inline(always)]
+    fn next(&self, router: u32, route: &mut RouteState) -> Hop {
+        self.ways.next(&self.wiring, router, route)
+    }
+    fn delay(&self, router: u32, port: u8) -> u8 {
+        self.wiring.links(router).get(usize::from(port)).map_or(1, |link| link.delay)
+    }
+    fn classes(&self) -> Classes {
+        self.ways.classes()
+    }
+    fn routing(&self) -> Routing {
+        self.ways.routing()
+    }
+    fn router_name(&self, router: u32) -> String {
+        let label = &self.wiring.labels[router as usize];
+        if self.wiring.named { label.clone() } else { format!("router {label}") }
+    }
+}
