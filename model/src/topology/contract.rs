@@ -126,6 +126,10 @@ pub enum Routing {
     Nca,
     /// Along a shortest way, of several next hops one drawn at random.
     Minimal,
+    /// To a place drawn at random, and from there on.
+    Valiant,
+    /// As minimal or as Valiant, whichever has the shorter queues at the first router.
+    Ugal,
 }
 
 /// Where a picture of all links shows one of them: panels of cells, one panel per direction.
@@ -173,6 +177,10 @@ pub trait Topology: Send + Sync {
     /// How [`Topology::next`] finds the way.
     fn routing(&self) -> Routing {
         Routing::Minimal
+    }
+    /// Every routing that [`Written::with_routing`] gives.
+    fn routings(&self) -> Vec<Routing> {
+        vec![self.routing()]
     }
     /// Where traffic patterns see the endpoints: in a ring.
     fn layout(&self) -> Layout {
@@ -225,6 +233,10 @@ pub trait Written: Topology + fmt::Display + Sized {
     /// # Errors
     /// Why there is no such network. An empty text stands for "that is not the form".
     fn read(kind: &str, rest: &str) -> Result<Self, String>;
+    /// The same network with another routing, if it has that one.
+    fn with_routing(self, routing: Routing) -> Option<Self> {
+        (self.routing() == routing).then_some(self)
+    }
 }
 
 /// Why a topology was refused.

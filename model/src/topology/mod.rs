@@ -9,8 +9,12 @@ mod any;
 mod cayley;
 mod clos;
 mod contract;
+#[cfg(test)]
+mod deadlock;
+mod dragonfly;
 mod fat_tree;
 mod grid;
+mod hyperx;
 mod layout;
 
 pub use any::Outside;
@@ -20,8 +24,10 @@ pub use contract::{
     Cell, Class, Classes, DELAY_MAX, DIMS_MAX, End, Hop, NODES_MAX, Outputs, PORTS_MAX, Route, RouteState, Routing,
     Topology, TopologyError, Written,
 };
+pub use dragonfly::Dragonfly;
 pub use fat_tree::FatTree;
 pub use grid::Grid;
+pub use hyperx::HyperX;
 pub use layout::{Layout, LayoutKind};
 
 impl Route for Grid {}
@@ -29,4 +35,4 @@ impl Route for FatTree {}
 impl Route for Clos {}
 impl Route for Cayley {}
 
-any::topologies! { Grid, FatTree, Clos, Cayley }
+any::topologies! { Grid, FatTree, Clos, Cayley, Dragonfly, HyperX }

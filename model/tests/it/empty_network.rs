@@ -13,7 +13,16 @@ const WORMHOLES: [Switching; 2] = [Switching::Wormhole { hold: false }, Switchin
 #[test]
 fn an_empty_network_takes_four_cycles_per_router() {
     let all = [(Switching::CutThrough, 16), (WORMHOLES[0], 7), (WORMHOLES[1], 7)];
-    for topology in ["torus:8x8x8", "mesh:5x3", "fat-tree:4,3", "torus:4x4x4x4", "clos:4,8,16", "cayley:13:1,5"] {
+    for topology in [
+        "torus:8x8x8",
+        "mesh:5x3",
+        "fat-tree:4,3",
+        "torus:4x4x4x4",
+        "clos:4,8,16",
+        "cayley:13:1,5",
+        "dragonfly:2,1,1",
+        "hyperx:4x4,4",
+    ] {
         for (flits, (switching, buffer)) in [1, 5, 16].into_iter().flat_map(|f| all.map(|s| (f, s))) {
             let mut net = network(topology, flits, buffer, switching);
             let n = net.endpoints() as u32;

@@ -188,6 +188,32 @@ fn blame<T>(result: Result<T, Error>, key: &'static str) -> Blamed<T> {
     result.map_err(|e| (e, key))
 }
 
+impl From<topology::Routing> for Routing {
+    fn from(routing: topology::Routing) -> Routing {
+        match routing {
+            topology::Routing::Dor => Routing::Dor,
+            topology::Routing::Nca => Routing::Nca,
+            topology::Routing::Minimal => Routing::Minimal,
+            topology::Routing::Valiant => Routing::Valiant,
+            topology::Routing::Ugal => Routing::Ugal,
+        }
+    }
+}
+
+impl Routing {
+    /// The same for a topology, unless it belongs to the angara router.
+    fn of_topology(self) -> Option<topology::Routing> {
+        Some(match self {
+            Routing::Dor => topology::Routing::Dor,
+            Routing::Adaptive => return None,
+            Routing::Nca => topology::Routing::Nca,
+            Routing::Minimal => topology::Routing::Minimal,
+            Routing::Valiant => topology::Routing::Valiant,
+            Routing::Ugal => topology::Routing::Ugal,
+        })
+    }
+}
+
 impl Keys {
     /// Fills in defaults and checks everything.
     ///
@@ -222,6 +248,7 @@ impl Keys {
             _ => Router::Generic,
         };
         let (deadlock, routing) = (self.deadlock_rule(router)?, self.routing_rule(router, &shape, machine.as_ref())?);
+        let shape = routing.of_topology().and_then(|r| shape.clone().with_routing(r)).unwrap_or(shape);
         let workload = self.workload.clone().unwrap_or_default();
         self.refuse_unused(&workload)?;
         let lengths = self.lengths(router, &workload)?;
@@ -392,20 +419,18 @@ impl Keys {
 
     fn routing_rule(&self, router: Router, shape: &AnyTopology, machine: Option<&Machine>) -> Blamed<Routing> {
         let of_machine = machine.and_then(|m| m.params().ok()).filter(|p| p.adaptive).map(|_| Routing::Adaptive);
-        let own = match shape.routing() {
-            topology::Routing::Dor => Routing::Dor,
-            topology::Routing::Nca => Routing::Nca,
-            topology::Routing::Minimal => Routing::Minimal,
-        };
+        let own = Routing::from(shape.routing());
         match self.routing.or(of_machine) {
             Some(Routing::Adaptive) if router == Router::Angara && own == Routing::Dor => Ok(Routing::Adaptive),
-            Some(given) if given != own => {
-                let [given, own] = [given, own].map(|r| format!("{r:?}").to_lowercase());
+            Some(given) if !shape.routings().into_iter().any(|r| Routing::from(r) == given) => {
+                let word = |r: Routing| format!("{r:?}").to_lowercase();
+                let own: Vec<String> = shape.routings().into_iter().map(|r| word(r.into())).collect();
+                let (given, own) = (word(given), own.join(" or "));
                 let chip = matches!(shape, AnyTopology::Grid(grid) if grid.ndims() <= ANGARA_DIMS);
                 let adaptive = if chip { ", with router angara also adaptive" } else { "" };
                 Err((Error::invalid("routing", given, format!("{shape} takes {own}{adaptive}")), "routing"))
             }
-            _ => Ok(own),
+            given => Ok(given.unwrap_or(own)),
         }
     }
 

@@ -49,8 +49,12 @@ pub enum Routing {
     Adaptive,
     /// Nearest common ancestor, random up (fat tree, folded Clos).
     Nca,
-    /// Minimal, one of several next hops drawn at random (Cayley graph).
+    /// Along a shortest way (Cayley graph: of several next hops one drawn at random).
     Minimal,
+    /// By a place drawn at random (dragonfly, HyperX).
+    Valiant,
+    /// Minimal or Valiant, by the queues of the first router (dragonfly, HyperX).
+    Ugal,
 }
 
 /// Reads a value written as text.
@@ -147,7 +151,7 @@ keys! {
     /// How rings are kept from deadlock; bubble belongs to angara, dateline to generic
     #[arg(long, value_enum)]
     deadlock: Deadlock,
-    /// dor, adaptive (instead of dor, with router angara), nca or minimal [default: what the topology takes; dor on a torus]
+    /// dor, adaptive (instead of dor, with router angara), nca, minimal, valiant or ugal [default: what the topology takes; dor on a torus]
     #[arg(long, value_enum)]
     routing: Routing,
     /// What nodes do: open-loop, or a program such as all-to-all:BYTES; `angara sim workloads` lists them [default: open-loop]
@@ -159,7 +163,7 @@ keys! {
     /// Offered flits per node and cycle [default: 0.1]
     #[arg(long, value_name = "FLITS")]
     load: f64,
-    /// uniform, others, tornado, bitcomp, transpose, bitrev, shuffle, butterfly, opposite, neighbor, halo, permutation, hotspot:NODE,SHARE[,NODE,SHARE…], local:RADIUS,SHARE, fftrow:COLUMNS, fftcol:COLUMNS, matrix:FILE [default: uniform]
+    /// uniform, others, tornado, bitcomp, transpose, bitrev, shuffle, butterfly, opposite, neighbor, halo, bad-dragon, permutation, hotspot:NODE,SHARE[,NODE,SHARE…], local:RADIUS,SHARE, fftrow:COLUMNS, fftcol:COLUMNS, matrix:FILE [default: uniform]
     #[arg(long, value_name = "PATTERN")]
     pattern: Pattern,
     /// Relative rates of the ranks, one number for each; their mean is --load [default: all the same]

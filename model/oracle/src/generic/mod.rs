@@ -2,7 +2,9 @@
 
 mod cayley;
 mod clos;
+mod dragonfly;
 mod grid;
+mod hyperx;
 pub(crate) mod net;
 mod tree;
 
@@ -199,7 +201,7 @@ pub fn run(p: &Parameters, sent: &[Sent], cycle: u64) -> Vec<Received> {
                 match p.net.far(r, port) {
                     Far::Router(up, up_port) => {
                         let credit = Happens::Credit { router: up, port: up_port, vc, flits: flits as i64 };
-                        coming.push((now + 4, credit));
+                        coming.push((now + 3 + p.net.delay(r, port), credit));
                     }
                     Far::Endpoint(source) => {
                         coming.push((now + 2, Happens::SourceCredit { source, vc, flits: flits as i64 }));
@@ -207,7 +209,7 @@ pub fn run(p: &Parameters, sent: &[Sent], cycle: u64) -> Vec<Received> {
                 }
                 match p.net.far(r, out) {
                     Far::Router(router, port) => {
-                        coming.push((now + 3, Happens::Head { router, port, vc: ov, packet }));
+                        coming.push((now + 2 + p.net.delay(r, out), Happens::Head { router, port, vc: ov, packet }));
                     }
                     Far::Endpoint(_) => {
                         coming.push((now + 7, Happens::Credit { router: r, port: out, vc: ov, flits: flits as i64 }));

@@ -1,6 +1,6 @@
 //! Interface of the oracle's networks, and the networks it knows.
 
-use super::{cayley, clos, grid, tree};
+use super::{cayley, clos, dragonfly, grid, hyperx, tree};
 use crate::random;
 use proptest::prelude::*;
 
@@ -36,6 +36,10 @@ pub trait Net {
     fn endpoints(&self) -> usize;
     fn attach(&self, endpoint: usize) -> (usize, usize);
     fn far(&self, router: usize, port: usize) -> Far;
+    /// Cycles of the link that leaves a router through a port, and of credits for what came in by it.
+    fn delay(&self, _router: usize, _port: usize) -> u64 {
+        1
+    }
     /// Returns what a packet draws once, at its source; its word is that of the model.
     fn start(&self, _packet: &mut Packet, _src: u32, _dst: u32) {}
     /// Output port and channels (lowest, highest) of a packet at a router.
@@ -46,11 +50,13 @@ type Read = fn(kind: &str, rest: &str) -> Box<dyn Net>;
 type Shapes = fn() -> BoxedStrategy<String>;
 
 /// Every topology: its kinds, how its text is read, and how often which random ones are tried.
-const TOPOLOGIES: [(&[&str], Read, u32, Shapes); 4] = [
+const TOPOLOGIES: [(&[&str], Read, u32, Shapes); 6] = [
     (&["torus", "mesh"], grid::read, 6, grid::shapes),
     (&["fat-tree"], tree::read, 2, tree::shapes),
     (&["clos"], clos::read, 2, clos::shapes),
     (&["cayley"], cayley::read, 3, cayley::shapes),
+    (&["dragonfly"], dragonfly::read, 2, dragonfly::shapes),
+    (&["hyperx"], hyperx::read, 2, hyperx::shapes),
 ];
 
 pub fn knows(kind: &str) -> bool {

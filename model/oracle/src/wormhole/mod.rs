@@ -298,12 +298,16 @@ impl World<'_> {
         router.ports[port].holds = holds.then_some(vc);
         router.ports[out].held = holds;
         match self.p.net.far(r, port) {
-            Far::Router(router, port) => self.coming.push((self.now + 4, Happens::Credit { router, port, vc })),
+            Far::Router(router, up) => {
+                let credit = Happens::Credit { router, port: up, vc };
+                self.coming.push((self.now + 3 + self.p.net.delay(r, port), credit));
+            }
             Far::Endpoint(source) => self.coming.push((self.now + 2, Happens::SourceCredit { source, vc })),
         }
         match self.p.net.far(r, out) {
             Far::Router(router, port) => {
-                self.coming.push((self.now + 3, Happens::Arrives { router, port, vc: ov, flit }));
+                let arrives = Happens::Arrives { router, port, vc: ov, flit };
+                self.coming.push((self.now + 2 + self.p.net.delay(r, out), arrives));
             }
             Far::Endpoint(_) => {
                 self.coming.push((self.now + 7, Happens::Credit { router: r, port: out, vc: ov }));
