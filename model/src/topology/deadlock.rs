@@ -1,6 +1,6 @@
 //! Tests that the channels of adaptive topologies do not wait for each other in a circle.
 
-use super::contract::{End, Outputs, Route, Routing, Topology, Written};
+use super::contract::{End, Outputs, Route, Routing, Written};
 use super::{Dragonfly, HyperX};
 use angara_fabric::rng;
 use std::collections::{HashMap, HashSet};
