@@ -11,12 +11,13 @@ type Channel = (u32, u8, usize);
 /// Queues that make a packet take its detour, or not: the fuller port is named.
 struct Queues {
     full: Option<u8>,
+    used: u32,
 }
 
 impl Outputs for Queues {
     fn used(&self, port: u8) -> u32 {
         match self.full {
-            Some(full) if full == port => 1000,
+            Some(full) if full == port => self.used,
             _ => 0,
         }
     }
@@ -58,7 +59,7 @@ fn walk(t: &impl Route, (src, dst, random): (u32, u32, u64), detour: bool) -> (V
     for _ in 0..20 {
         // The port of the shortest way is full, if the packet is to take its detour.
         let full = detour.then(|| first_port(&shortest, at, dst));
-        let hop = t.choose(at, input, &mut route, &Queues { full });
+        let hop = t.choose(at, input, &mut route, &Queues { full, used: 1000 });
         match t.output(at, hop.port) {
             End::Endpoint(e) => {
                 assert_eq!(e, dst);
@@ -79,7 +80,7 @@ fn walk(t: &impl Route, (src, dst, random): (u32, u32, u64), detour: bool) -> (V
 fn first_port(t: &impl Route, router: u32, dst: u32) -> u8 {
     let at = (0..t.endpoints() as u32).find(|&e| t.attach(e).0 == router).expect("every router has endpoints");
     let mut route = t.start(at, dst, 1);
-    t.choose(router, t.attach(at).1, &mut route, &Queues { full: None }).port
+    t.choose(router, t.attach(at).1, &mut route, &Queues { full: None, used: 0 }).port
 }
 
 /// Hops of the longest way, and whether channels wait in a circle.
@@ -131,4 +132,33 @@ fn an_empty_dragonfly_takes_the_cycles_of_its_links() {
     assert_eq!(slowest, Some(120));
     // Group 0's first router has the links to groups 1 and 2; group 1 is entered at its first router.
     assert_eq!([0, 2, 8, 10].map(|d| walk(&t, (0, d, 0), false).1), [0, 10, 100, 110]);
+}
+
+#[test]
+fn ugal_decides_by_its_formula() {
+    let longest = |t: &dyn Fn(u32) -> usize| (0..200).map(t).max().unwrap_or(0);
+    let hops = |t: &dyn Fn(u64, u32) -> usize, used: u32| longest(&|n| t(rng::mix(n.into()), used));
+    let dragonfly = Dragonfly::new(2, 1, 1).unwrap().with_routing(Routing::Ugal).unwrap();
+    // From group 0 to group 4.
+    let at = |random, used| first_decision(&dragonfly, (0, 35, random), used);
+    assert_eq!([0, 30, 31].map(|used| hops(&at, used)), [3, 3, 5]);
+    // One hop away: detours of two hops in the same line.
+    let hyperx = HyperX::new(&[5], 1).unwrap().with_routing(Routing::Ugal).unwrap();
+    let at = |random, used| first_decision(&hyperx, (0, 3, random), used);
+    assert_eq!([0, 2, 3].map(|used| hops(&at, used)), [1, 1, 2]);
+}
+
+/// Hops of a packet that finds so many flits on the first port of its shortest way, and nothing on others.
+fn first_decision(t: &impl Route, (src, dst, random): (u32, u32, u64), used: u32) -> usize {
+    let mut route = t.start(src, dst, random);
+    let (mut at, mut input) = t.attach(src);
+    let queues = Queues { full: Some(first_port(t, at, dst)), used };
+    for hops in 0..20 {
+        let hop = t.choose(at, input, &mut route, &queues);
+        match t.output(at, hop.port) {
+            End::Router { router, port } => (at, input) = (router, port),
+            _ => return hops,
+        }
+    }
+    panic!("{src}→{dst} does not arrive")
 }
