@@ -42,6 +42,23 @@ fn an_empty_network_takes_four_cycles_per_router() {
     }
 }
 
+/// From router 0 by the link to group 1, which is router 0's, to router 1 of that group; and to a neighbour.
+#[test]
+fn links_of_a_dragonfly_take_their_cycles() {
+    for (switching, (dst, routers, links)) in [Switching::CutThrough, WORMHOLES[0]]
+        .into_iter()
+        .flat_map(|s| [(2, 2, 10), (8, 2, 100), (10, 3, 110)].map(|d| (s, d)))
+    {
+        let mut net = network("dragonfly:2", 4, 16, switching);
+        net.inject(Injection { src: 0, dst, flits: 4, at: 0, tag: 0, ..Injection::default() });
+        net.run_until_idle();
+        let cycles = net.poll_delivery().unwrap().tail / net.cycle();
+        // Four cycles per router count one for each link.
+        assert_eq!(cycles, 4 * routers + 2 + 3 + links - (routers - 1), "to {dst}, {switching:?}");
+        net.check_idle().unwrap();
+    }
+}
+
 /// A credit is back after seven cycles, so B flits pass in seven cycles.
 #[test]
 fn small_buffers_slow_a_worm_down() {

@@ -2,7 +2,7 @@
 //! order, every counter, at every step.
 
 use angara_fabric::rng::{below, mix};
-use angara_model::topology::{FatTree, Grid};
+use angara_model::topology::{FatTree, Grid, Routing};
 use angara_model::{
     Angara, AnyTopology, Delivery, Generic, Injection, LinkLoad, Lost, Network, Profile, Rate, Setup, Switching,
     Totals, TraceEvent,
@@ -77,7 +77,9 @@ fn shape() -> impl Strategy<Value = AnyTopology> {
     let tree = (2u16..4, 1u8..4).prop_map(|(arity, levels)| FatTree::new(arity, levels).unwrap().into());
     let others = ["clos:2,3,5", "clos:1,1,1", "cayley:13:1,5", "cayley:s3:213,321", "cayley:3x4:1.1,0.1"];
     let other = prop::sample::select(others.to_vec()).prop_map(|text| text.parse().unwrap());
-    prop_oneof![4 => grid, 2 => tree, 2 => other]
+    let looking = prop::sample::select(vec!["dragonfly:1,3,9", "dragonfly:2,1,1", "hyperx:3x4,2"])
+        .prop_map(|text| text.parse::<AnyTopology>().unwrap().with_routing(Routing::Ugal).unwrap());
+    prop_oneof![4 => grid, 2 => tree, 2 => other, 2 => looking]
 }
 
 proptest! {
