@@ -164,14 +164,24 @@ pub enum SetupError {
         /// The shape.
         shape: AnyTopology,
     },
+    /// No room for the two parts of a way.
+    #[error(
+        "vcs = {vcs} on {shape}: a way by another router uses one half of the virtual channels, then the other; give an even number"
+    )]
+    Halves {
+        /// Virtual channels asked for.
+        vcs: u8,
+        /// The shape.
+        shape: AnyTopology,
+    },
     /// No room for a class per hop.
     #[error(
-        "vcs = {vcs} on {shape}: the longest route has {hops} hops, and without deadlock each needs a virtual channel of its own; give vcs >= {hops} (at most 8), or a network of shorter routes; a graph also takes routing updown"
+        "vcs = {vcs} on {shape}: routes go through {hops} classes of virtual channels, so that nothing deadlocks, and each class needs one; give vcs >= {hops} (at most 8), or a network with shorter routes; a graph also takes routing updown"
     )]
     Steps {
         /// Virtual channels asked for.
         vcs: u8,
-        /// Hops of the longest route.
+        /// Classes.
         hops: u32,
         /// The shape.
         shape: AnyTopology,
@@ -275,7 +285,11 @@ impl Generic {
         }
         match shape.classes() {
             Classes::Halves if !self.vcs.is_multiple_of(2) => {
-                return Err(SetupError::Dateline { vcs: self.vcs, shape: shape.clone() });
+                let (vcs, shape) = (self.vcs, shape.clone());
+                return Err(match shape {
+                    AnyTopology::Grid(_) => SetupError::Dateline { vcs, shape },
+                    _ => SetupError::Halves { vcs, shape },
+                });
             }
             Classes::Steps(hops) if u32::from(self.vcs) < hops => {
                 return Err(SetupError::Steps { vcs: self.vcs, hops, shape: shape.clone() });

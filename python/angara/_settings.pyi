@@ -15,7 +15,7 @@ class Settings(TypedDict, total=False):
     hold_switch: bool
     buffer: int
     deadlock: Literal["bubble", "dateline"]
-    routing: Literal["dor", "adaptive", "nca", "minimal"]
+    routing: Literal["dor", "adaptive", "nca", "minimal", "valiant", "ugal"]
     workload: str
     length: Union[int, str]
     load: float
@@ -51,7 +51,7 @@ class Lists(TypedDict, total=False):
     hold_switch: Iterable[bool]
     buffer: Iterable[int]
     deadlock: Iterable[Literal["bubble", "dateline"]]
-    routing: Iterable[Literal["dor", "adaptive", "nca", "minimal"]]
+    routing: Iterable[Literal["dor", "adaptive", "nca", "minimal", "valiant", "ugal"]]
     workload: Iterable[str]
     length: Iterable[Union[int, str]]
     load: Iterable[float]

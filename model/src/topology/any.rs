@@ -160,7 +160,7 @@ pub(super) use topologies;
 
 #[cfg(test)]
 mod tests {
-    use crate::topology::{AnyTopology, Clos, End, FatTree, Grid, Topology};
+    use crate::topology::{AnyTopology, Clos, End, FatTree, Grid, Routing, Topology};
     use angara_fabric::rng;
 
     /// With their diameters.
@@ -231,6 +231,13 @@ mod tests {
         for (m, n, r) in [(1, 1, 1), (3, 2, 5), (4, 4, 4)] {
             check(&Clos::new(m, n, r).unwrap());
         }
+        for text in ["dragonfly:1", "dragonfly:2,1,5", "hyperx:4x4,2", "hyperx:3x2x4,1", "hyperx:5,3"] {
+            let t: AnyTopology = text.parse().unwrap();
+            for routing in [Routing::Minimal, Routing::Valiant, Routing::Ugal] {
+                check(&*t.clone().with_routing(routing).unwrap());
+            }
+            assert_eq!(t.with_routing(Routing::Dor), None);
+        }
         for (text, diameter) in CAYLEY {
             let t: AnyTopology = text.parse().unwrap();
             check(&*t);
@@ -259,8 +266,18 @@ mod tests {
     #[test]
     fn shapes_are_read_and_refused() {
         let cayley = CAYLEY.iter().map(|c| c.0);
-        for s in
-            ["torus:8x8x8", "mesh:4x4", "fat-tree:8,3", "torus:2x2x2x2x2x2", "clos:4,8,16"].into_iter().chain(cayley)
+        for s in [
+            "torus:8x8x8",
+            "mesh:4x4",
+            "fat-tree:8,3",
+            "torus:2x2x2x2x2x2",
+            "clos:4,8,16",
+            "dragonfly:2",
+            "dragonfly:2,1,1",
+            "hyperx:4x4,4",
+        ]
+        .into_iter()
+        .chain(cayley)
         {
             assert_eq!(s.parse::<AnyTopology>().unwrap().to_string(), s);
         }
@@ -275,6 +292,10 @@ mod tests {
             ("ring:8", "there is no `ring`; write torus:"),
             ("fat-tree:2", "write fat-tree:ARITY,LEVELS"),
             ("torus:4096x4096x2", "33554432 nodes"),
+            ("dragonfly:17", "1 to 16"),
+            ("dragonfly:2,0,1", "1 to 250 cycles"),
+            ("hyperx:4x4", "SIZES,ENDPOINTS"),
+            ("hyperx:60,6", "65 ports"),
             ("cayley:13", "group and generators"),
             ("cayley:8x8:1", "2 numbers"),
             ("cayley:8x8:2.0,0.1", "32 of 64"),

@@ -126,8 +126,10 @@ pub enum Routing {
     Nca,
     /// Along a shortest way, of several next hops one drawn at random.
     Minimal,
-    /// Along a shortest way to a router drawn at random, and from there.
+    /// By a router or group drawn at random, along shortest ways to it and from there.
     Valiant,
+    /// As minimal or as Valiant, whichever has the shorter queues at the first router.
+    Ugal,
     /// Along a shortest way of those that first go up a tree and then down.
     UpDown,
     /// As a table says.

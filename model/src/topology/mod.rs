@@ -9,10 +9,14 @@ mod any;
 mod cayley;
 mod clos;
 mod contract;
+#[cfg(test)]
+mod deadlock;
 pub mod dependencies;
+mod dragonfly;
 mod fat_tree;
 mod graph;
 mod grid;
+mod hyperx;
 mod layout;
 
 pub use any::Outside;
@@ -22,9 +26,11 @@ pub use contract::{
     Cell, Class, Classes, DELAY_MAX, DIMS_MAX, End, Hop, NODES_MAX, Outputs, PORTS_MAX, Route, RouteState, Routing,
     Topology, TopologyError, Written,
 };
+pub use dragonfly::Dragonfly;
 pub use fat_tree::FatTree;
 pub use graph::Graph;
 pub use grid::Grid;
+pub use hyperx::HyperX;
 pub use layout::{Layout, LayoutKind};
 
 impl Route for Grid {}
@@ -33,4 +39,4 @@ impl Route for Clos {}
 impl Route for Cayley {}
 impl Route for Graph {}
 
-any::topologies! { Grid, FatTree, Clos, Cayley, Graph }
+any::topologies! { Grid, FatTree, Clos, Cayley, Graph, Dragonfly, HyperX }

@@ -13,7 +13,16 @@ const WORMHOLES: [Switching; 2] = [Switching::Wormhole { hold: false }, Switchin
 #[test]
 fn an_empty_network_takes_four_cycles_per_router() {
     let all = [(Switching::CutThrough, 16), (WORMHOLES[0], 7), (WORMHOLES[1], 7)];
-    for topology in ["torus:8x8x8", "mesh:5x3", "fat-tree:4,3", "torus:4x4x4x4", "clos:4,8,16", "cayley:13:1,5"] {
+    for topology in [
+        "torus:8x8x8",
+        "mesh:5x3",
+        "fat-tree:4,3",
+        "torus:4x4x4x4",
+        "clos:4,8,16",
+        "cayley:13:1,5",
+        "dragonfly:2,1,1",
+        "hyperx:4x4,4",
+    ] {
         for (flits, (switching, buffer)) in [1, 5, 16].into_iter().flat_map(|f| all.map(|s| (f, s))) {
             let mut net = network(topology, flits, buffer, switching);
             let n = net.endpoints() as u32;
@@ -30,6 +39,23 @@ fn an_empty_network_takes_four_cycles_per_router() {
             }
             net.check_idle().unwrap();
         }
+    }
+}
+
+/// From router 0 by the link to group 1, which is router 0's, to router 1 of that group; and to a neighbour.
+#[test]
+fn links_of_a_dragonfly_take_their_cycles() {
+    for (switching, (dst, routers, links)) in [Switching::CutThrough, WORMHOLES[0]]
+        .into_iter()
+        .flat_map(|s| [(2, 2, 10), (8, 2, 100), (10, 3, 110)].map(|d| (s, d)))
+    {
+        let mut net = network("dragonfly:2", 4, 16, switching);
+        net.inject(Injection { src: 0, dst, flits: 4, at: 0, tag: 0, ..Injection::default() });
+        net.run_until_idle();
+        let cycles = net.poll_delivery().unwrap().tail / net.cycle();
+        // Four cycles per router count one for each link.
+        assert_eq!(cycles, 4 * routers + 2 + 3 + links - (routers - 1), "to {dst}, {switching:?}");
+        net.check_idle().unwrap();
     }
 }
 

@@ -124,7 +124,9 @@ fn shape() -> impl Strategy<Value = AnyTopology> {
         Some(graph.with_routing(routing).unwrap()).filter(|graph| graph.classes().count() <= 8)
     };
     let graph = (graph::graphs(20), ways).prop_filter_map("at most 8 classes", fits);
-    prop_oneof![4 => grid, 2 => tree, 2 => other, 4 => graph]
+    let looking = prop::sample::select(vec!["dragonfly:1,3,9", "dragonfly:2,1,1", "hyperx:3x4,2"])
+        .prop_map(|text| text.parse::<AnyTopology>().unwrap().with_routing(Routing::Ugal).unwrap());
+    prop_oneof![4 => grid, 2 => tree, 2 => other, 4 => graph, 2 => looking]
 }
 
 proptest! {

@@ -586,6 +586,7 @@ fn own_routing(shape: &AnyTopology) -> Routing {
         topology::Routing::Nca => Routing::Nca,
         topology::Routing::Minimal => Routing::Minimal,
         topology::Routing::Valiant => Routing::Valiant,
+        topology::Routing::Ugal => Routing::Ugal,
         topology::Routing::UpDown => Routing::UpDown,
         topology::Routing::Table => Routing::Table("FILE".into()),
     }
@@ -604,6 +605,7 @@ fn with_routing(shape: AnyTopology, router: Router, routing: &Routing) -> Blamed
         (Routing::Nca, _) => topology::Routing::Nca,
         (Routing::Minimal, _) => topology::Routing::Minimal,
         (Routing::Valiant, _) => topology::Routing::Valiant,
+        (Routing::Ugal, _) => topology::Routing::Ugal,
         (Routing::UpDown, _) => topology::Routing::UpDown,
         // No topology has these without more: the refusal says which there are.
         (Routing::Adaptive | Routing::Table(_), _) => topology::Routing::Table,

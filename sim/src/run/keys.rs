@@ -48,10 +48,12 @@ pub enum Routing {
     Adaptive,
     /// Nearest common ancestor, random up (fat tree, folded Clos).
     Nca,
-    /// Minimal, one of several next hops drawn at random (Cayley graph, other graphs).
+    /// Along a shortest way (graphs: of several next hops one drawn at random).
     Minimal,
-    /// Minimal to a random router and from there (graphs).
+    /// By a router or group drawn at random (graphs, dragonfly, HyperX).
     Valiant,
+    /// Minimal or Valiant, by the queues of the first router (dragonfly, HyperX).
+    Ugal,
     /// Up and then down the levels of a graph.
     UpDown,
     /// As a file says (graphs).
@@ -66,6 +68,7 @@ impl Routing {
         ("nca", Routing::Nca),
         ("minimal", Routing::Minimal),
         ("valiant", Routing::Valiant),
+        ("ugal", Routing::Ugal),
         ("updown", Routing::UpDown),
     ];
 }
@@ -192,7 +195,7 @@ keys! {
     /// How rings are kept from deadlock; bubble belongs to angara, dateline to generic
     #[arg(long, value_enum)]
     deadlock: Deadlock,
-    /// dor, adaptive (instead of dor, with router angara), nca, minimal, valiant, updown or table:FILE [default: what the topology takes; dor on a torus, minimal on a graph]
+    /// dor, adaptive (instead of dor, with router angara), nca, minimal, valiant, ugal, updown or table:FILE [default: what the topology takes; dor on a torus, minimal on a graph]
     #[arg(long, value_name = "ROUTING")]
     #[serde(deserialize_with = "text")]
     routing: Routing,
@@ -205,7 +208,7 @@ keys! {
     /// Offered flits per node and cycle [default: 0.1]
     #[arg(long, value_name = "FLITS")]
     load: f64,
-    /// uniform, others, tornado, bitcomp, transpose, bitrev, shuffle, butterfly, opposite, neighbor, halo, permutation, hotspot:NODE,SHARE[,NODE,SHARE…], local:RADIUS,SHARE, fftrow:COLUMNS, fftcol:COLUMNS, matrix:FILE [default: uniform]
+    /// uniform, others, tornado, bitcomp, transpose, bitrev, shuffle, butterfly, opposite, neighbor, halo, bad-dragon, permutation, hotspot:NODE,SHARE[,NODE,SHARE…], local:RADIUS,SHARE, fftrow:COLUMNS, fftcol:COLUMNS, matrix:FILE [default: uniform]
     #[arg(long, value_name = "PATTERN")]
     pattern: Pattern,
     /// Relative rates of the ranks, one number for each; their mean is --load [default: all the same]

@@ -38,6 +38,8 @@ pub enum Pattern {
     Neighbour,
     /// A random one of those one hop away (grid) or under the same router (tree), as in halo exchanges.
     Halo,
+    /// Any endpoint of the next group.
+    BadDragon,
     /// A random permutation, the same for the whole run.
     Permutation,
     /// Shares of every source's messages to some endpoints, the others uniform.
@@ -58,7 +60,7 @@ pub enum Pattern {
 }
 
 const FORMS: &str = "use uniform, others, tornado, bitcomp, transpose, bitrev, shuffle, butterfly, opposite, \
-                     neighbor, halo, permutation, \
+                     neighbor, halo, bad-dragon, permutation, \
                      hotspot:NODE,SHARE[,NODE,SHARE…], local:RADIUS,SHARE, fftrow:COLUMNS, fftcol:COLUMNS \
                      or matrix:FILE";
 
@@ -88,6 +90,7 @@ impl FromStr for Pattern {
             ("opposite", []) => Ok(Pattern::Opposite),
             ("halo", []) => Ok(Pattern::Halo),
             ("neighbor", []) => Ok(Pattern::Neighbour),
+            ("bad-dragon", []) => Ok(Pattern::BadDragon),
             ("permutation", []) => Ok(Pattern::Permutation),
             ("hotspot", pairs) if !pairs.is_empty() && pairs.len().is_multiple_of(2) => {
                 let spot = |pair: &[&str]| Ok((whole(pair[0])?, share(pair[1])?));
@@ -115,6 +118,7 @@ impl fmt::Display for Pattern {
             Pattern::Opposite => f.write_str("opposite"),
             Pattern::Halo => f.write_str("halo"),
             Pattern::Neighbour => f.write_str("neighbor"),
+            Pattern::BadDragon => f.write_str("bad-dragon"),
             Pattern::Permutation => f.write_str("permutation"),
             Pattern::Hotspot(spots) => {
                 let spots: Vec<String> = spots.iter().map(|(node, share)| format!("{node},{share}")).collect();
@@ -170,6 +174,7 @@ enum Prepared {
     Hotspot(Vec<(u32, f64)>),
     Sphere { share: f64, layout: Layout, offsets: Vec<Vec<i32>> },
     Subtree { share: f64, leaves: u32 },
+    NextGroup(u32),
     Row(u32),
     Column(u32),
     Matrix(Arc<[Alias]>),
@@ -191,6 +196,10 @@ impl Pattern {
             Pattern::Tornado => fixed(layout, |d, size| (d + (size - 1) / 2) % size),
             Pattern::Neighbour => fixed(layout, |d, size| (d + 1) % size),
             Pattern::Opposite => fixed(layout, |d, size| (d + size / 2) % size),
+            Pattern::BadDragon if layout.kind != LayoutKind::Tree => {
+                return refuse("only a dragonfly, a tree and a Clos network have groups".into());
+            }
+            Pattern::BadDragon => Prepared::NextGroup(n / layout.sizes.last().copied().unwrap_or(1)),
             Pattern::Halo => return Pattern::Local { radius: 1, share: 1.0 }.prepare(layout, seed),
             Pattern::BitComplement => Prepared::Fixed((0..n).map(|i| n - 1 - i).collect()),
             Pattern::Transpose => {
@@ -319,6 +328,10 @@ impl Destinations {
                 } else {
                     Some(uniform(stream))
                 }
+            }
+            Prepared::NextGroup(size) => {
+                let next = u64::from(from / size + 1) * u64::from(*size) % n;
+                Some((next + stream.below(u64::from(*size))) as u32)
             }
             Prepared::Row(p) => other(from, from / p * p, *p, 1, stream),
             Prepared::Column(p) => other(from, from % p, self.endpoints / p, *p, stream),

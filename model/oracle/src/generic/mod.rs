@@ -2,8 +2,10 @@
 
 mod cayley;
 mod clos;
+mod dragonfly;
 pub mod graph;
 mod grid;
+mod hyperx;
 pub(crate) mod net;
 mod tree;
 

@@ -1,6 +1,6 @@
 //! Interface of the oracle's networks, and the networks it knows.
 
-use super::{cayley, clos, graph, grid, tree};
+use super::{cayley, clos, dragonfly, graph, grid, hyperx, tree};
 use crate::random;
 use proptest::prelude::*;
 
@@ -42,7 +42,7 @@ pub trait Net {
     fn endpoints(&self) -> usize;
     fn attach(&self, endpoint: usize) -> (usize, usize);
     fn far(&self, router: usize, port: usize) -> Far;
-    /// Cycles of a flit on the link that leaves `router` through `port`.
+    /// Cycles of the link that leaves a router through a port, and of credits for what came in by it.
     fn delay(&self, _router: usize, _port: usize) -> u64 {
         1
     }
@@ -64,6 +64,8 @@ const TOPOLOGIES: [(&[&str], Read, u32, Shapes); 6] = [
     (&["random", "slimfly"], graph::read, 2, graph::shapes),
     // Tests have the texts of files: `graph::of`.
     (&["graph", "anynet"], graph::read_file, 0, graph::shapes),
+    (&["dragonfly"], dragonfly::read, 2, dragonfly::shapes),
+    (&["hyperx"], hyperx::read, 2, hyperx::shapes),
 ];
 
 pub fn knows(kind: &str) -> bool {

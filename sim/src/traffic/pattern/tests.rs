@@ -177,3 +177,12 @@ fn more_permutations() {
         assert_eq!(all.len(), 16, "{text} is a permutation");
     }
 }
+
+#[test]
+fn bad_traffic_of_a_dragonfly_goes_to_the_next_group() {
+    let layout: angara_model::AnyTopology = "dragonfly:2".parse().unwrap();
+    let d = prepared("bad-dragon", &layout.layout());
+    assert_eq!(chosen(&d, 3), (8..16).collect());
+    assert_eq!(chosen(&d, 71), (0..8).collect());
+    assert!("bad-dragon".parse::<Pattern>().unwrap().prepare(&Layout::torus(&[4, 4]), 1).is_err());
+}

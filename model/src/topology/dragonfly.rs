@@ -1,0 +1,246 @@
+//! Dragonfly: groups of routers that are joined completely, and a link between every two groups.
+
+use super::contract::{Class, Classes, DELAY_MAX, End, Hop, Outputs, Route, RouteState, Routing, Topology, Written};
+use super::layout::{Layout, LayoutKind};
+use angara_fabric::rng;
+use std::fmt;
+
+/// Most endpoints of a router: it has four times as many ports, less one.
+const ENDPOINTS_MAX: u8 = 16;
+/// Flits by which UGAL prefers the shortest way.
+const THRESHOLD: u32 = 30;
+
+/// Router r of group r / (2·p) has endpoints at ports 0..p, the other routers of its group at ports p..3p−1 in
+/// ascending order, and p links to other groups at the ports that follow. Link o = p·i + m of a group, the m-th of
+/// its router i, leads to the o-th of the other groups in ascending order.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Dragonfly {
+    /// Endpoints of a router, and links to other groups.
+    p: u32,
+    /// Cycles of a link within a group.
+    local: u8,
+    /// Cycles of a link between groups.
+    global: u8,
+    routing: Routing,
+}
+
+/// Where a packet is on its way. The number is the class of its virtual channels where detours are possible.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// To another group than the destination's.
+    Detour,
+    /// To the link that leads to the destination's group.
+    Towards,
+    /// On that link, or in the destination's group.
+    There,
+}
+
+/// Bits of [`RouteState::lo`] for the destination; the group of the detour follows.
+const DESTINATION: u32 = 32;
+/// Where the phase begins.
+const PHASE: u32 = 56;
+
+fn phase(route: &RouteState) -> Phase {
+    match route.lo >> PHASE {
+        0 => Phase::Detour,
+        1 => Phase::Towards,
+        _ => Phase::There,
+    }
+}
+
+fn enter(route: &mut RouteState, phase: Phase) {
+    route.lo = route.lo & ((1 << PHASE) - 1) | (phase as u64) << PHASE;
+}
+
+fn detour(route: &RouteState) -> u32 {
+    (route.lo >> DESTINATION) as u32 & 0xff_ffff
+}
+
+impl Dragonfly {
+    /// A network with `p` endpoints per router, and links of so many cycles.
+    ///
+    /// # Errors
+    /// Which numbers are possible.
+    pub fn new(p: u8, local: u8, global: u8) -> Result<Dragonfly, String> {
+        if !(1..=ENDPOINTS_MAX).contains(&p) {
+            return Err(format!("{p} endpoints per router; give 1 to {ENDPOINTS_MAX}"));
+        }
+        if ![local, global].iter().all(|cycles| (1..=DELAY_MAX).contains(cycles)) {
+            return Err(format!("links take 1 to {DELAY_MAX} cycles"));
+        }
+        Ok(Dragonfly { p: p.into(), local, global, routing: Routing::Minimal })
+    }
+    /// Routers of a group.
+    fn group(&self) -> u32 {
+        2 * self.p
+    }
+    /// Groups.
+    fn groups(&self) -> u32 {
+        self.group() * self.p + 1
+    }
+    /// The group of an endpoint.
+    fn home(&self, endpoint: u32) -> u32 {
+        endpoint / (self.p * self.group())
+    }
+    /// The first port to another group.
+    fn first_global(&self) -> u32 {
+        self.p + self.group() - 1
+    }
+    /// The port from router `from` of a group to its router `to`.
+    fn local_port(&self, from: u32, to: u32) -> u32 {
+        self.p + to - u32::from(to > from)
+    }
+    /// The router of group `from`, and its port, whose link leads to group `to`.
+    fn exit(&self, from: u32, to: u32) -> (u32, u32) {
+        let link = to - u32::from(to > from);
+        (link / self.p, self.first_global() + link % self.p)
+    }
+    /// The port at `router` by which a packet gets nearer to another group.
+    fn port_to(&self, router: u32, to: u32) -> u32 {
+        let (group, at) = (router / self.group(), router % self.group());
+        let (exit, port) = self.exit(group, to);
+        if at == exit { port } else { self.local_port(at, exit) }
+    }
+    fn class(&self, phase: Phase) -> Class {
+        Class::Step(phase as u8 - u8::from(self.routing == Routing::Minimal))
+    }
+}
+
+impl Written for Dragonfly {
+    const FORMS: &'static [(&'static str, &'static str)] = &[("dragonfly", "K[,LOCAL,GLOBAL]")];
+    fn read(_kind: &str, rest: &str) -> Result<Dragonfly, String> {
+        let numbers: Option<Vec<u8>> = rest.split(',').map(|n| n.parse().ok()).collect();
+        match numbers.as_deref() {
+            Some(&[p]) => Dragonfly::new(p, 10, 100),
+            Some(&[p, local, global]) => Dragonfly::new(p, local, global),
+            _ => Err(String::new()),
+        }
+    }
+    fn with_routing(&self, routing: Routing) -> Result<Dragonfly, String> {
+        match routing {
+            Routing::Minimal | Routing::Valiant | Routing::Ugal => Ok(Dragonfly { routing, ..self.clone() }),
+            _ => Err("minimal, valiant or ugal".into()),
+        }
+    }
+}
+
+impl fmt::Display for Dragonfly {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.local, self.global) {
+            (10, 100) => write!(f, "dragonfly:{}", self.p),
+            (local, global) => write!(f, "dragonfly:{},{local},{global}", self.p),
+        }
+    }
+}
+
+impl Topology for Dragonfly {
+    fn endpoints(&self) -> usize {
+        self.routers() * self.p as usize
+    }
+    fn routers(&self) -> usize {
+        (self.group() * self.groups()) as usize
+    }
+    fn ports(&self) -> usize {
+        (self.first_global() + self.p) as usize
+    }
+    fn output(&self, router: u32, port: u8) -> End {
+        let (group, at, port) = (router / self.group(), router % self.group(), u32::from(port));
+        if port < self.p {
+            return End::Endpoint(router * self.p + port);
+        }
+        let (group, at, port) = match port.checked_sub(self.first_global()) {
+            None => {
+                let to = port - self.p + u32::from(port - self.p >= at);
+                (group, to, self.local_port(to, at))
+            }
+            Some(m) if m < self.p => {
+                let link = at * self.p + m;
+                let to = link + u32::from(link >= group);
+                let (router, port) = self.exit(to, group);
+                (to, router, port)
+            }
+            Some(_) => return End::Open,
+        };
+        End::Router { router: group * self.group() + at, port: port as u8 }
+    }
+    fn attach(&self, endpoint: u32) -> (u32, u8) {
+        (endpoint / self.p, (endpoint % self.p) as u8)
+    }
+    fn start(&self, src: u32, dst: u32, random: u64) -> RouteState {
+        let mut route = RouteState { lo: dst.into(), hi: random };
+        let (from, to) = (self.home(src), self.home(dst));
+        let mut first = Phase::Towards;
+        if self.routing != Routing::Minimal && from == to {
+            first = Phase::There;
+        } else if self.routing != Routing::Minimal {
+            let by = rng::below(route.advance(), self.groups().into()) as u32;
+            if by != from && by != to {
+                first = Phase::Detour;
+                route.lo |= u64::from(by) << DESTINATION;
+            }
+        }
+        enter(&mut route, first);
+        route
+    }
+    #[inline(always)]
+    fn next(&self, router: u32, route: &mut RouteState) -> Hop {
+        let dst = route.lo as u32;
+        let (home, port) = self.attach(dst);
+        if router == home {
+            return Hop { port, class: self.class(phase(route)) };
+        }
+        let (group, to) = (router / self.group(), self.home(dst));
+        if phase(route) == Phase::Detour && group == detour(route) {
+            enter(route, Phase::Towards);
+        }
+        let port = match phase(route) {
+            Phase::Detour => self.port_to(router, detour(route)),
+            _ if group == to => self.local_port(router % self.group(), home % self.group()),
+            _ => self.port_to(router, to),
+        };
+        if phase(route) == Phase::Towards && port >= self.first_global() {
+            enter(route, Phase::There);
+        }
+        Hop { port: port as u8, class: self.class(phase(route)) }
+    }
+    fn delay(&self, _router: u32, port: u8) -> u8 {
+        if u32::from(port) < self.first_global() { self.local } else { self.global }
+    }
+    /// Classes ascend along a packet's way. Within one it takes a local link, then at most a global one.
+    fn classes(&self) -> Classes {
+        Classes::Steps(if self.routing == Routing::Minimal { 2 } else { 3 })
+    }
+    fn routing(&self) -> Routing {
+        self.routing
+    }
+    fn layout(&self) -> Layout {
+        Layout { sizes: vec![self.p, self.group(), self.groups()], kind: LayoutKind::Tree }
+    }
+    fn router_name(&self, router: u32) -> String {
+        format!("router {} of group {}", router % self.group(), router / self.group())
+    }
+    fn port_name(&self, port: u8) -> String {
+        match u32::from(port) {
+            port if port < self.p => format!("endpoint {port}"),
+            port if port < self.first_global() => format!("local {}", port - self.p),
+            port => format!("global {}", port - self.first_global()),
+        }
+    }
+}
+
+impl Route for Dragonfly {
+    const LOOKS: bool = true;
+    /// UGAL decides at the first router: the shortest way, unless twice the queue of the detour is shorter by more than
+    /// a threshold.
+    #[inline(always)]
+    fn choose(&self, router: u32, input: u8, route: &mut RouteState, outputs: &impl Outputs) -> Hop {
+        if self.routing == Routing::Ugal && u32::from(input) < self.p && phase(route) == Phase::Detour {
+            let shortest = self.port_to(router, self.home(route.lo as u32)) as u8;
+            let longer = self.port_to(router, detour(route)) as u8;
+            if outputs.used(shortest) <= 2 * outputs.used(longer) + THRESHOLD {
+                enter(route, Phase::Towards);
+            }
+        }
+        self.next(router, route)
+    }
+}
