@@ -56,7 +56,7 @@ type Read = fn(kind: &str, rest: &str) -> Box<dyn Net>;
 type Shapes = fn() -> BoxedStrategy<String>;
 
 /// Every topology: its kinds, how its text is read, and how often which random ones are tried.
-const TOPOLOGIES: [(&[&str], Read, u32, Shapes); 6] = [
+const TOPOLOGIES: [(&[&str], Read, u32, Shapes); 8] = [
     (&["torus", "mesh"], grid::read, 6, grid::shapes),
     (&["fat-tree"], tree::read, 2, tree::shapes),
     (&["clos"], clos::read, 2, clos::shapes),
