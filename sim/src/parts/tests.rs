@@ -274,6 +274,12 @@ fn whoever_waits_takes_over_and_can_be_stopped() {
     assert_eq!(stopped.next().unwrap(), None, "all are with a process that lives");
     assert!(asked.load(Ordering::Relaxed) > 3);
     child.kill().unwrap();
+    let state = || fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
+    let until = std::time::Instant::now() + Duration::from_secs(60);
+    while !state().rsplit(')').next().unwrap().trim_start().starts_with('Z') {
+        assert!(std::time::Instant::now() < until, "it does not end: {}", state());
+        std::thread::yield_now();
+    }
     assert_eq!(parts.next().unwrap(), Some(0), "it has ended, and nobody has asked how");
     child.wait().unwrap();
 }
