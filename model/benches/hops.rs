@@ -26,7 +26,7 @@ struct Case {
 const CASES: [Case; 7] = [
     generic("generic-8^3", "torus:8x8x8", 1, 0.3, 4_000, 650.0),
     generic("generic-8^3-long", "torus:8x8x8", 32, 0.3, 20_000, 890.0),
-    Case { wormhole: true, ..generic("wormhole-8^3-long", "torus:8x8x8", 32, 0.35, 5_000, 11_500.0) },
+    Case { wormhole: true, ..generic("wormhole-8^3-long", "torus:8x8x8", 32, 0.35, 5_000, 12_000.0) },
     generic("generic-tree", "fat-tree:8,3", 1, 0.3, 4_000, 670.0),
     generic("generic-32^3", "torus:32x32x32", 1, 0.05, 100, 590.0),
     angara("angara-8^3-dor", false, 960.0),
