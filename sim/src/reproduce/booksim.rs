@@ -107,9 +107,8 @@ pub fn keys(name: &str) -> Result<Keys, Error> {
         router: Some(crate::run::keys::Router::Generic),
         vcs: Some(4),
         load: Some(load),
-        buffer: Some(if whole_packets { 64 } else { 8 }),
-        // Flits of several packets take turns on a link of the reference unless it holds the switch for whole ones.
-        switching: (!whole_packets && length.max() > 1).then_some(crate::run::keys::Switching::Wormhole),
+        // As in the reference, but never less than a packet: these cases run with cut-through.
+        buffer: Some(if whole_packets { 64 } else { length.max().max(8) }),
         length: Some(length),
         process: Some(process),
         pattern: Some(pattern.parse::<Pattern>()?),
