@@ -33,6 +33,7 @@ class Settings(TypedDict, total=False):
     cycles: int
     precision: float
     cycles_max: int
+    find_saturation: float
     cycle_ns: float
     injection_ns: float
     ejection_ns: float
@@ -68,6 +69,7 @@ class Lists(TypedDict, total=False):
     cycles: Iterable[int]
     precision: Iterable[float]
     cycles_max: Iterable[int]
+    find_saturation: Iterable[float]
     cycle_ns: Iterable[float]
     injection_ns: Iterable[float]
     ejection_ns: Iterable[float]
