@@ -24,6 +24,7 @@ fn the_package_passes_its_tests() {
     fs::copy(tools::tool("libangara_python.so"), package.join("_angara.abi3.so")).expect("copied");
     let mut pytest = test.command(venv.join("bin/python"));
     pytest.args(["-B", "-m", "pytest", "-q", "-p", "no:cacheprovider"]).arg(folder.join("tests"));
+    pytest.arg("--basetemp").arg(test.file("pytest"));
     pytest.env("PYTHONPATH", test.file("site"));
     let done = test.spawn(pytest).wait(LIMIT).success();
     assert!(done.stdout.contains(" passed"), "{done}");
