@@ -93,6 +93,13 @@ impl Chart {
         out
     }
 
+    /// Distributions of latencies in cycles, each as [`Histogram::shares`](crate::run::stats::Histogram::shares) has
+    /// it.
+    pub fn of_latencies(title: String, curves: Vec<(String, Vec<(f64, f64)>)>) -> Chart {
+        let (x, y) = ("latency, cycles".into(), "share of messages per cycle".into());
+        Chart { title, x, y, x_log: true, y_log: true, curves, ..Chart::default() }
+    }
+
     /// The same with other axes, where those are chosen.
     #[must_use]
     pub fn scaled(mut self, x: Option<Scale>, y: Option<Scale>) -> Chart {

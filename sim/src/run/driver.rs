@@ -165,7 +165,8 @@ struct DriverState<'a> {
     cycle: u64,
     batch_cycles: u64,
     record: Record,
-    /// Batches of the record after which the latency had settled; 0 if the user gave the times.
+    /// Batches of the record after which the latency had settled, and more count as warm-up the longer the run; 0 if
+    /// all of the record counts.
     settled: Option<usize>,
     saturated: bool,
     /// The first endpoint found that is asked for more than it gets.
@@ -177,8 +178,6 @@ struct DriverState<'a> {
     probe: Probing,
     /// Packets created.
     created: u64,
-    /// The latency has settled.
-    steady: bool,
     follower: Follower,
 }
 
@@ -219,7 +218,6 @@ impl<'a> DriverState<'a> {
             last_look: None,
             probe: Probing { min: u64::MAX, ..Probing::default() },
             created: 0,
-            steady: false,
             follower: Follower::new(experiment.observe.packets.as_ref()),
             network,
             experiment,
@@ -234,19 +232,10 @@ impl<'a> DriverState<'a> {
 
     /// Lets the user's warm-up pass, or waits until the latency has settled.
     fn warm_up(&mut self, watch: &mut Watch<'_>) -> Result<(), Error> {
-        let schedule = &self.experiment.schedule;
-        // Settling by itself gets half of the time at most, a given warm-up all it needs.
-        let limit = schedule.warmup.unwrap_or(schedule.cycles_max / 2);
-        while self.cycle < limit {
-            let done = match (schedule.warmup, self.saturated) {
-                (Some(end), _) => self.cycle >= end,
-                (None, true) => self.cycle >= SATURATED_MIN,
-                (None, false) => settled(&self.record.batches.coarse(PARTS)),
-            };
-            if done {
-                break;
-            }
-            self.measure(schedule.warmup.map(|end| end - self.cycle));
+        let warmup = self.experiment.schedule.warmup;
+        let early = |state: &Self| state.settled.is_none() || state.saturated && state.cycle < SATURATED_MIN;
+        while warmup.map_or_else(|| early(self), |end| self.cycle < end) {
+            self.measure(warmup.map(|end| end - self.cycle));
             let stop = watch(self.progress()).is_break();
             if self.experiment.together.any(stop) {
                 return Err(Error::Interrupted("nothing was measured yet"));
@@ -259,15 +248,17 @@ impl<'a> DriverState<'a> {
     fn begin(&mut self) {
         self.record = Record::new(self.cycle);
         self.settled = Some(0);
-        self.steady = true;
         self.mark();
     }
 
     /// Keeps what must be subtracted later if measuring begins here.
     fn mark(&mut self) {
         let batch = self.record.batches.pushed();
+        if self.settled == Some(0) && batch > 0 {
+            return;
+        }
         let links = self.experiment.observe.links.then(|| self.links(0));
-        self.record.marks.retain(|start| start.batch == 0 || start.batch * WARMUP_PART >= batch);
+        self.record.marks.retain(|start| start.batch * WARMUP_PART >= batch);
         let (accounts, under_way) = (self.balance.mark(), self.backlog_cycles);
         self.record.marks.push(Start { batch, accounts, links, under_way });
     }
@@ -316,14 +307,14 @@ impl<'a> DriverState<'a> {
             self.record.histograms.push(Histogram::default());
             self.mark();
         }
-        self.saturated |= self.held || self.cycle >= CYCLES_MIN && growing(&self.record.batches.coarse(PARTS));
+        let parts = self.record.batches.coarse(PARTS);
+        self.saturated |= self.held || self.cycle >= CYCLES_MIN && growing(&parts);
         if self.settled.is_none() {
             // Settling gets half of the time at most.
             let late = self.cycle >= self.experiment.schedule.cycles_max / 2;
             let hopeless = self.saturated && self.cycle >= SATURATED_MIN;
-            if late || hopeless || settled(&self.record.batches.coarse(PARTS)) {
+            if late || hopeless || settled(&parts) {
                 self.settled = Some(if late || hopeless { 1 << pushed.ilog2() } else { pushed });
-                self.steady = true;
             }
         }
         if pushed >= self.next_look {
@@ -360,7 +351,7 @@ impl<'a> DriverState<'a> {
         let marks = &self.record.marks;
         let start = match self.settled {
             Some(_) => self.start(),
-            None => marks.get(1).unwrap_or_else(|| self.start()),
+            None => marks.iter().find(|start| start.batch > 0).unwrap_or_else(|| self.start()),
         };
         let from = self.record.begin + start.batch as u64 * self.batch_cycles;
         self.balance.overload(&start.accounts, self.cycle.saturating_sub(from).max(1), self.ports)
@@ -482,7 +473,7 @@ impl<'a> DriverState<'a> {
     #[inline]
     fn inject(&mut self, src: u32, dst: u32, flits: u16, at: u64, probe: u64) {
         let adaptive = self.experiment.adaptive;
-        let traced = self.follower.wants(self.created, (src, dst, flits), self.steady);
+        let traced = self.follower.wants(self.created, (src, dst, flits), self.settled.is_some());
         let tag = probe | self.created;
         self.created += 1;
         self.network.inject(Injection { src, dst, flits, class: TrafficClass::Request, adaptive, at, tag, traced });

@@ -8,7 +8,6 @@ use crate::plot::Chart;
 use crate::workload::{Plot, Report};
 use serde::Serialize;
 use std::fmt::Write;
-use std::ops::RangeInclusive;
 
 /// Jain's index below which the text says how unevenly sources are served.
 const UNFAIR: f64 = 0.98;
@@ -145,25 +144,9 @@ impl Outcome {
 
     /// Share of messages over their latency.
     pub fn histogram_chart(&self) -> Chart {
-        let total = self.packets.max(1) as f64;
-        // Wider buckets hold more: show messages per cycle of latency.
-        let point = |(values, count): (RangeInclusive<u64>, u64)| {
-            let width = values.end() - values.start() + 1;
-            (*values.end() as f64, count as f64 / total / width as f64)
-        };
-        let points = self.histogram.buckets().map(point).collect();
-        Chart {
-            title: format!(
-                "Latency: {}, load {}, {}",
-                self.settings.topology, self.settings.load, self.settings.pattern
-            ),
-            x: "latency, cycles".into(),
-            y: "share of messages per cycle".into(),
-            x_log: true,
-            y_log: true,
-            curves: vec![("latency".into(), points)],
-            ..Chart::default()
-        }
+        let s = &self.settings;
+        let title = format!("Latency: {}, load {}, {}", s.topology, s.load, s.pattern);
+        Chart::of_latencies(title, vec![("latency".into(), self.histogram.shares())])
     }
 
     /// The result for people.

@@ -63,6 +63,17 @@ impl Histogram {
         self.max
     }
 
+    /// Points of the distribution: the largest value of every bucket, and its share of all values by its width, as wider
+    /// buckets hold more.
+    pub fn shares(&self) -> Vec<(f64, f64)> {
+        let total = self.total.max(1) as f64;
+        let point = |(values, count): (RangeInclusive<u64>, u64)| {
+            let width = values.end() - values.start() + 1;
+            (*values.end() as f64, count as f64 / total / width as f64)
+        };
+        self.buckets().map(point).collect()
+    }
+
     /// Non-empty buckets: their values and count.
     pub fn buckets(&self) -> impl Iterator<Item = (RangeInclusive<u64>, u64)> + '_ {
         let lowest = |i: usize| i.checked_sub(1).map_or(0, |before| upper(before) + 1);
@@ -242,14 +253,12 @@ impl Batches {
         if parts.len() < 2 {
             return None;
         }
-        let n = parts.len() as f64;
         let arrived: u64 = self.coarse(COARSE).iter().map(|b| b.arrived).sum();
-        let centre = parts.iter().sum::<f64>() / n;
-        let variance = parts.iter().map(|d| (d - centre).powi(2)).sum::<f64>() / (n - 1.0);
+        let (_, error) = mean_and_error(&parts);
         // Neighbours that still go together make the sum less certain.
         let together = correlation(&parts).clamp(0.0, 0.9);
         let wider = ((1.0 + together) / (1.0 - together)).sqrt();
-        let half_width = student_95(parts.len() - 1) * (variance * n).sqrt() * wider / arrived as f64;
+        let half_width = student_95(parts.len() - 1) * error * parts.len() as f64 * wider / arrived as f64;
         Some(Interval { mean, half_width, correlation: correlation(&deviations(FINE)) })
     }
 }
@@ -262,20 +271,24 @@ fn correlation(values: &[f64]) -> f64 {
     if all > 0.0 { pairs / all } else { 0.0 }
 }
 
-/// Mean of `values` by its standard error; infinite if all are the same and not 0.
-pub(super) fn student_t(values: &[f64]) -> f64 {
+/// Mean of independent `values` and its standard error.
+fn mean_and_error(values: &[f64]) -> (f64, f64) {
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;
     let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0);
-    if mean == 0.0 { 0.0 } else { mean / (variance / n).sqrt() }
+    (mean, (variance / n).sqrt())
+}
+
+/// Mean of `values` by its standard error; infinite if all are the same and not 0.
+pub(super) fn student_t(values: &[f64]) -> f64 {
+    let (mean, error) = mean_and_error(values);
+    if mean == 0.0 { 0.0 } else { mean / error }
 }
 
 /// Mean of independent `values`, and half-width of its 95 % confidence interval if there are at least two.
 pub(crate) fn between(values: &[f64]) -> (f64, Option<f64>) {
-    let n = values.len();
-    let mean = values.iter().sum::<f64>() / n as f64;
-    let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n as f64 - 1.0);
-    (mean, (n > 1).then(|| student_95(n - 1) * (variance / n as f64).sqrt()))
+    let (mean, error) = mean_and_error(values);
+    (mean, (values.len() > 1).then(|| student_95(values.len() - 1) * error))
 }
 
 /// Two-sided 95 % quantile of Student's t distribution with `freedom` degrees of freedom.

@@ -9,7 +9,6 @@ use crate::run::outcome::Percentiles;
 use crate::run::stats::Histogram;
 use crate::traffic::file::TextFile;
 use angara_model::{Injection, TrafficClass};
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 pub(super) const KIND: WorkloadKind = WorkloadKind {
@@ -203,20 +202,8 @@ impl Arrived {
 
     /// Share of messages over their latency.
     fn chart(&self) -> Chart {
-        // Wider buckets hold more: show messages per cycle of latency.
-        let point = |(values, count): (RangeInclusive<u64>, u64)| {
-            let width = values.end() - values.start() + 1;
-            (*values.end() as f64, count as f64 / self.messages as f64 / width as f64)
-        };
-        Chart {
-            title: "Latency of the list's messages".into(),
-            x: "latency, cycles".into(),
-            y: "share of messages per cycle".into(),
-            x_log: true,
-            y_log: true,
-            curves: vec![("latency".into(), self.histogram.buckets().map(point).collect())],
-            ..Chart::default()
-        }
+        let curve = ("latency".into(), self.histogram.shares());
+        Chart::of_latencies("Latency of the list's messages".into(), vec![curve])
     }
 }
 

@@ -16,7 +16,6 @@ use crate::traffic::Mapping;
 use file::{Job, JobsFile};
 use serde_json::{Map, Value, json};
 use stage::{Counts, Measured, Stage, Window};
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -185,24 +184,8 @@ fn tell(results: &[Compared<'_>], report: &mut Report) {
 
 /// Share of messages over their latency, a curve for each job.
 fn histogram(results: &[Compared<'_>]) -> Chart {
-    let curve = |one: &Compared<'_>| {
-        let total = one.together.total().arrived.max(1) as f64;
-        // Wider buckets hold more: show messages per cycle of latency.
-        let point = |(values, count): (RangeInclusive<u64>, u64)| {
-            let width = values.end() - values.start() + 1;
-            (*values.end() as f64, count as f64 / total / width as f64)
-        };
-        (one.job.name.clone(), one.together.histogram.buckets().map(point).collect())
-    };
-    Chart {
-        title: "Latency of each job among the others".into(),
-        x: "latency, cycles".into(),
-        y: "share of messages per cycle".into(),
-        x_log: true,
-        y_log: true,
-        curves: results.iter().map(curve).collect(),
-        ..Chart::default()
-    }
+    let curve = |one: &Compared<'_>| (one.job.name.clone(), one.together.histogram.shares());
+    Chart::of_latencies("Latency of each job among the others".into(), results.iter().map(curve).collect())
 }
 
 /// Adds what every workload reports.
