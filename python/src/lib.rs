@@ -11,6 +11,7 @@ use angara_sim::Error;
 use angara_sim::observe::{Links, timeline};
 use angara_sim::run::stats::Histogram;
 use angara_sim::run::{Experiment, Keys, Progress, presets};
+use angara_sim::sweep::seeds::Means;
 use angara_sim::sweep::{self, Memory, Sweep};
 use angara_sim::toml_file::TomlFile;
 use angara_sim::workload::{KINDS, Report};
@@ -135,12 +136,8 @@ fn run_sweep<'py>(py: Python<'py>, json: &str, progress: Option<Py<PyAny>>) -> P
     let rows_json = serde_json::to_string(&sweep::json(&rows)).expect("rows hold only numbers and names");
     out.set_item("names", &sweep.names)?;
     out.set_item("rows", rows_json)?;
-    let means = sweep::seeds::averaged(&rows);
-    let mut names = sweep.names.clone();
-    if means.is_some() {
-        names.retain(|name| name != "seed");
-    }
-    out.set_item("text", sweep::summary(&names, means.as_deref().unwrap_or(&rows)))?;
+    let means = Means::of(&sweep.names, &rows);
+    out.set_item("text", sweep::summary(&means.names, &means.rows))?;
     Ok(out)
 }
 

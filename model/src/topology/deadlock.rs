@@ -1,12 +1,10 @@
 //! Tests that the channels of adaptive topologies do not wait for each other in a circle.
 
 use super::contract::{End, Outputs, Route, Routing, Written};
+use super::dependencies::{Channel, circle_of};
 use super::{Dragonfly, HyperX};
 use angara_fabric::rng;
 use std::collections::{HashMap, HashSet};
-
-/// A link and the class of channels on it.
-type Channel = (u32, u8, usize);
 
 /// Queues that make a packet take its detour, or not: the fuller port is named.
 struct Queues {
@@ -26,27 +24,10 @@ impl Outputs for Queues {
     }
 }
 
-/// Which channel a packet that has one may ask for next.
-#[derive(Default)]
-struct Waits(HashMap<Channel, HashSet<Channel>>);
-
-impl Waits {
-    fn add(&mut self, way: &[Channel]) {
-        for pair in way.windows(2) {
-            self.0.entry(pair[0]).or_default().insert(pair[1]);
-        }
-    }
-    /// True if channels wait for each other in a circle: some are left when all that wait for none are taken away.
-    fn circle(mut self) -> bool {
-        loop {
-            let before = self.0.len();
-            let waiting: HashSet<Channel> = self.0.keys().copied().collect();
-            self.0.values_mut().for_each(|next| next.retain(|c| waiting.contains(c)));
-            self.0.retain(|_, next| !next.is_empty());
-            if self.0.len() == before {
-                return before > 0;
-            }
-        }
+/// Adds the channels that a packet on `way` asks for while it has one.
+fn add(waits: &mut HashMap<Channel, HashSet<Channel>>, way: &[Channel]) {
+    for pair in way.windows(2) {
+        waits.entry(pair[0]).or_default().insert(pair[1]);
     }
 }
 
@@ -66,7 +47,7 @@ fn walk(t: &impl Route, (src, dst, random): (u32, u32, u64), detour: bool) -> (V
                 return (way, cycles);
             }
             End::Router { router, port } => {
-                way.push((at, hop.port, hop.class.index()));
+                way.push(Channel { router: at, port: hop.port, class: hop.class.index() as u8 });
                 cycles += u64::from(t.delay(at, hop.port));
                 (at, input) = (router, port);
             }
@@ -85,15 +66,15 @@ fn first_port(t: &impl Route, router: u32, dst: u32) -> u8 {
 
 /// Hops of the longest way, and whether channels wait in a circle.
 fn all(t: &impl Route) -> (usize, bool) {
-    let (mut waits, mut longest) = (Waits::default(), 0);
+    let (mut waits, mut longest) = (HashMap::new(), 0);
     for (s, d) in (0..t.endpoints() as u32).flat_map(|s| (0..t.endpoints() as u32).map(move |d| (s, d))) {
         for (n, detour) in (0..12).flat_map(|n| [(n, false), (n, true)]) {
             let (way, _) = walk(t, (s, d, rng::mix(u64::from(s * 977 + d) << 8 | n)), detour);
             longest = longest.max(way.len());
-            waits.add(&way);
+            add(&mut waits, &way);
         }
     }
-    (longest, waits.circle())
+    (longest, circle_of(&waits).is_some())
 }
 
 #[test]
@@ -117,12 +98,12 @@ fn no_channels_wait_in_a_circle() {
 #[test]
 fn a_detour_to_a_router_needs_more_classes() {
     let t = Dragonfly::new(2, 1, 1).unwrap();
-    let mut waits = Waits::default();
+    let mut waits = HashMap::new();
     for (s, d) in (0..72).flat_map(|s| (0..72).map(move |d| (s, d))) {
         let (way, _) = walk(&t, (s, d, 0), false);
-        waits.add(&way.iter().map(|&(router, port, _)| (router, port, 0)).collect::<Vec<_>>());
+        add(&mut waits, &way.iter().map(|&channel| Channel { class: 0, ..channel }).collect::<Vec<_>>());
     }
-    assert!(waits.circle());
+    assert!(circle_of(&waits).is_some());
 }
 
 #[test]

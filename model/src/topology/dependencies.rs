@@ -85,7 +85,7 @@ pub fn circle(topology: &dyn Topology, words: u64) -> Option<Circle> {
     circle_of(&waits(topology, words))
 }
 
-fn circle_of(waits: &HashMap<Channel, HashSet<Channel>>) -> Option<Circle> {
+pub(super) fn circle_of(waits: &HashMap<Channel, HashSet<Channel>>) -> Option<Circle> {
     let sorted = |channels: &mut dyn Iterator<Item = Channel>| {
         let mut channels: Vec<Channel> = channels.collect();
         channels.sort_unstable();

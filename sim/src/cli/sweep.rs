@@ -5,10 +5,10 @@ use super::{interrupt, progress};
 use crate::Error;
 use crate::parts::{self, About, Merged, Opened, Parts, Patience};
 use crate::run::Keys;
+use crate::sweep::seeds::Means;
 use crate::sweep::{self, Row, Sweep};
 use crate::toml_file::TomlFile;
 use clap::Args;
-use std::borrow::Cow;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -203,34 +203,13 @@ pub(super) fn merge(args: MergeArgs) -> Result<(), Error> {
     args.shown.print(&args.dir, &results, &rows)
 }
 
-/// Results as people see them: runs that differ in their seed alone are one.
-struct Means<'a> {
-    names: Vec<String>,
-    rows: Cow<'a, [Row]>,
-    /// There are such runs.
-    several: bool,
-}
-
-impl<'a> Means<'a> {
-    fn of<E>(sweep: &Sweep<E>, rows: &'a [Row]) -> Means<'a> {
-        let mut names = sweep.names.clone();
-        match sweep::seeds::averaged(rows) {
-            Some(means) => {
-                names.retain(|name| name != "seed");
-                Means { names, rows: means.into(), several: true }
-            }
-            None => Means { names, rows: rows.into(), several: false },
-        }
-    }
-}
-
 impl Shown {
     /// Writes the files of a sweep.
     fn write<E>(&self, out: &Path, sweep: &Sweep<E>, rows: &[Row]) -> Result<(), Error> {
         let json = serde_json::to_string_pretty(&sweep::json(rows)).expect("rows hold only numbers and names");
         write(&out.join("sweep.csv"), sweep::csv(&sweep.names, rows))?;
         write(&out.join("sweep.json"), json)?;
-        let means = Means::of(sweep, rows);
+        let means = Means::of(&sweep.names, rows);
         if means.several {
             write(&out.join("sweep-mean.csv"), sweep::csv(&means.names, &means.rows))?;
         }
@@ -245,7 +224,7 @@ impl Shown {
 
     fn print<E>(&self, out: &Path, sweep: &Sweep<E>, rows: &[Row]) -> Result<(), Error> {
         print(self.json, &sweep::json(rows), || {
-            let means = Means::of(sweep, rows);
+            let means = Means::of(&sweep.names, rows);
             let summary = sweep::summary(&means.names, &means.rows);
             format!("{summary}\nsweep.csv, sweep.json and charts are in {}\n", out.display())
         })

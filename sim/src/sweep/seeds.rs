@@ -7,6 +7,7 @@ use super::{POINTS_MAX, Row};
 use crate::Error;
 use crate::run::stats::between;
 use serde_json::{Map, Number, Value};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// Field with the number of runs averaged.
@@ -33,10 +34,33 @@ pub(super) fn range(text: &str) -> Result<Vec<toml::Value>, Error> {
     Ok((first..=last).map(toml::Value::Integer).collect())
 }
 
+/// Results as people see them: runs that differ in their seed alone are one.
+pub struct Means<'a> {
+    /// Swept settings, without the seed if there are such runs.
+    pub names: Vec<String>,
+    /// The means, or the results as they are.
+    pub rows: Cow<'a, [Row]>,
+    /// There are such runs.
+    pub several: bool,
+}
+
+impl<'a> Means<'a> {
+    /// The results `rows` of a sweep over the settings `names`.
+    pub fn of(names: &[String], rows: &'a [Row]) -> Means<'a> {
+        match averaged(rows) {
+            Some(means) => {
+                let names = names.iter().filter(|name| *name != "seed").cloned().collect();
+                Means { names, rows: means.into(), several: true }
+            }
+            None => Means { names: names.to_vec(), rows: rows.into(), several: false },
+        }
+    }
+}
+
 /// The mean of every group of rows that differ in `seed` alone, without that setting; `None` if there are none.
 ///
 /// A group counts as saturated if more than half of its runs do. Texts stay where all agree.
-pub fn averaged(rows: &[Row]) -> Option<Vec<Row>> {
+pub(super) fn averaged(rows: &[Row]) -> Option<Vec<Row>> {
     let mut groups: Vec<(BTreeMap<String, String>, Vec<&Row>)> = Vec::new();
     for row in rows {
         let mut rest = row.swept.clone();
