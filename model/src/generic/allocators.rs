@@ -13,16 +13,16 @@ use angara_fabric::bits::{bits, round_robin};
 use angara_fabric::raw::{PacketHandle, Stage};
 
 /// From a switch grant until the head is on the link or on its way to the endpoint.
-const CROSSBAR: u64 = 1;
+pub(crate) const CROSSBAR: u64 = 1;
 
 /// Working space of the allocators, valid within one router and cycle.
-pub(super) struct Scratch<const N: usize, const P: usize, const W: usize> {
+pub(crate) struct Scratch<const N: usize, const P: usize, const W: usize> {
     /// Input channels that ask for an output channel, per output channel.
-    asking: [Mask<W>; N],
+    pub(crate) asking: [Mask<W>; N],
     /// Input ports that ask for an output port, per output port.
-    requests: [u64; P],
+    pub(crate) requests: [u64; P],
     /// The channel an input port has picked, per input port.
-    chosen: [u8; P],
+    pub(crate) chosen: [u8; P],
 }
 
 impl<const N: usize, const P: usize, const W: usize> Default for Scratch<N, P, W> {

@@ -10,10 +10,11 @@
 //! of cycles before the next one is looked at. Parts of a network that different threads simulate
 //! (`crate::parallel`) run ahead of each other for the same reason.
 
-mod allocators;
+pub(crate) mod allocators;
 pub(crate) mod build;
 mod engine;
 pub(crate) mod routers;
 pub(crate) mod state;
+pub(crate) mod view;
 
 pub(crate) use build::engine;

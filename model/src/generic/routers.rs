@@ -5,10 +5,11 @@ use super::state::{
     Arrived, Bits, Block, Calendar, ChannelState, Clock, EJECT_TO_CREDIT, InVc, Mask, Message, NO_OWNER, OutVc, Port,
     Router, Soon, Source, Wire,
 };
+use super::view::View;
 use crate::parallel::part_of;
 use crate::pool::{Pool, Queue};
 use crate::setup::Generic;
-use crate::topology::{Class, End, Outputs, Route, Topology};
+use crate::topology::{Class, End, Route, Topology};
 use angara_fabric::bits::bits;
 use angara_fabric::raw::{Delivery, LinkLoad, PacketHandle, Stage, Totals, Tracer};
 use std::cmp::Reverse;
@@ -89,28 +90,6 @@ pub(super) struct Routers<T, const N: usize, const P: usize, const W: usize> {
     pub(super) tracer: Tracer,
     /// Per port; empty unless somebody asked.
     pub(super) link_loads: Vec<LinkLoad>,
-}
-
-/// Outputs of a router as its topology sees them.
-struct View<'a, const N: usize, const P: usize, const W: usize> {
-    router: &'a Router<N, P, W>,
-    vcs: u32,
-    buffer: u16,
-}
-
-impl<const N: usize, const P: usize, const W: usize> View<'_, N, P, W> {
-    fn channels(&self, port: u8) -> &[OutVc] {
-        &self.router.outputs[usize::from(port) << Router::<N, P, W>::SHIFT..][..self.vcs as usize]
-    }
-}
-
-impl<const N: usize, const P: usize, const W: usize> Outputs for View<'_, N, P, W> {
-    fn used(&self, port: u8) -> u32 {
-        self.channels(port).iter().map(|out| u32::from(self.buffer - out.credits)).sum()
-    }
-    fn owned(&self, port: u8) -> u32 {
-        self.channels(port).iter().filter(|out| out.owner != NO_OWNER).count() as u32
-    }
 }
 
 /// Cycles beyond one that a flit takes on the longest link.
@@ -277,7 +256,7 @@ impl<T: Route, const N: usize, const P: usize, const W: usize> Routers<T, N, P, 
             let r = i >> Self::ROUTER;
             let at = self.first_router + r;
             let hop = if T::LOOKS {
-                let view = View { router: &self.routers[r as usize], vcs: self.vcs, buffer: self.buffer };
+                let view = View::new(&self.routers[r as usize].outputs, Self::PORT, (self.vcs, self.buffer));
                 let input = i >> Self::PORT & (P as u32 - 1);
                 self.topology.choose(at, input as u8, &mut hot.route, &view)
             } else {

@@ -4,6 +4,7 @@
 //! two. Channels are numbered port · N/P + channel, and sets of them are masks of `W` words
 //! ([`Mask`]); most routers have few enough channels for one word.
 
+use super::view::Output;
 use crate::pool::{Cold, Hot, Pool, Queue};
 use angara_fabric::Tick;
 use angara_fabric::bits::round_robin;
@@ -141,6 +142,15 @@ pub(super) struct OutVc {
     pub(super) owner: u16,
     /// Round robin over input channels.
     pub(super) turn: u16,
+}
+
+impl Output for OutVc {
+    fn credits(&self) -> u16 {
+        self.credits
+    }
+    fn owner(&self) -> u16 {
+        self.owner
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

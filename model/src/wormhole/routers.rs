@@ -1,38 +1,17 @@
 //! All wormhole routers of a network, or of a part of it, and a cycle of them.
 
 use super::state::{Calendar, ChannelState, Due, InVc, Message, OutVc, Router, Source};
-use super::switch::Scratch;
+use crate::generic::allocators::Scratch;
 use crate::generic::routers::{Range, SOURCE_TO_ARRIVAL, longest};
 use crate::generic::state::{Bits, Clock, Mask, NO_OWNER};
+use crate::generic::view::View;
 use crate::pool::{Pool, Queue};
 use crate::setup::Generic;
-use crate::topology::{Class, Outputs, Route};
+use crate::topology::{Class, Route};
 use angara_fabric::bits::bits;
 use angara_fabric::raw::{Delivery, LinkLoad, PacketHandle, Stage, Totals, Tracer};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-
-/// Outputs of a router as its topology sees them.
-struct View<'a, const N: usize, const P: usize, const W: usize> {
-    router: &'a Router<N, P, W>,
-    vcs: u32,
-    buffer: u16,
-}
-
-impl<const N: usize, const P: usize, const W: usize> View<'_, N, P, W> {
-    fn channels(&self, port: u8) -> &[OutVc] {
-        &self.router.outputs[usize::from(port) << Router::<N, P, W>::SHIFT..][..self.vcs as usize]
-    }
-}
-
-impl<const N: usize, const P: usize, const W: usize> Outputs for View<'_, N, P, W> {
-    fn used(&self, port: u8) -> u32 {
-        self.channels(port).iter().map(|out| u32::from(self.buffer - out.credits)).sum()
-    }
-    fn owned(&self, port: u8) -> u32 {
-        self.channels(port).iter().filter(|out| out.owner != NO_OWNER).count() as u32
-    }
-}
 
 /// Routers, sources and links of a network of wormhole routers, or of a part of it. Routers, channels and endpoints are
 /// numbered from 0 within the part. See [`super::state`] for `N`, `P` and `W`.
@@ -218,7 +197,7 @@ impl<T: Route, const N: usize, const P: usize, const W: usize> Routers<T, N, P, 
             let hot = &mut self.pool.hot[packet.index()];
             let at = self.first_router + r;
             let hop = if T::LOOKS {
-                let view = View { router: &self.routers[r as usize], vcs: self.vcs, buffer: self.buffer };
+                let view = View::new(&self.routers[r as usize].outputs, Self::PORT, (self.vcs, self.buffer));
                 self.topology.choose(at, (i >> Self::PORT) as u8, &mut hot.route, &view)
             } else {
                 self.topology.next(at, &mut hot.route)

@@ -1,6 +1,7 @@
 //! State of wormhole routers and sources, and what is due in the next cycles.
 
 use crate::generic::state::{Mask, Port, soon_cycles};
+use crate::generic::view::Output;
 use crate::pool::{Cold, Hot, Pool, Queue};
 use angara_fabric::raw::{Packed, PacketHandle};
 
@@ -59,6 +60,15 @@ pub(super) struct OutVc {
     pub(super) owner: u16,
     /// Round robin over input channels.
     pub(super) turn: u16,
+}
+
+impl Output for OutVc {
+    fn credits(&self) -> u16 {
+        self.credits
+    }
+    fn owner(&self) -> u16 {
+        self.owner
+    }
 }
 
 /// A router: places for `N` channels of `P` ports.

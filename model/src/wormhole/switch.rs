@@ -5,31 +5,13 @@
 
 use super::routers::Routers;
 use super::state::{ChannelState, Message, Router};
+use crate::generic::allocators::{CROSSBAR, Scratch};
 use crate::generic::state::{
     EJECT_TO_CREDIT, GRANT_TO_ARRIVAL, GRANT_TO_CREDIT, GRANT_TO_SOURCE_CREDIT, Mask, NO_OWNER, Port, Wire,
 };
 use crate::topology::Route;
 use angara_fabric::bits::{bits, round_robin};
 use angara_fabric::raw::{PacketHandle, Stage};
-
-/// From a switch grant until the flit is on the link or on its way to the endpoint.
-const CROSSBAR: u64 = 1;
-
-/// Working space of the allocators, valid within one router and cycle.
-pub(super) struct Scratch<const N: usize, const P: usize, const W: usize> {
-    /// Input channels that ask for an output channel, per output channel.
-    asking: [Mask<W>; N],
-    /// Input ports that ask for an output port, per output port.
-    requests: [u64; P],
-    /// The channel an input port has picked, per input port.
-    chosen: [u8; P],
-}
-
-impl<const N: usize, const P: usize, const W: usize> Default for Scratch<N, P, W> {
-    fn default() -> Self {
-        Scratch { asking: [Mask::NONE; N], requests: [0; P], chosen: [0; P] }
-    }
-}
 
 impl<const N: usize, const P: usize, const W: usize> Router<N, P, W> {
     /// Virtual-channel allocation: each input channel asks for one free output channel, each output channel takes one

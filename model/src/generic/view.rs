@@ -1,0 +1,41 @@
+//! What a router of either switching shows a topology of its outputs.
+
+use super::state::NO_OWNER;
+use crate::topology::Outputs;
+
+/// An output virtual channel.
+pub(crate) trait Output {
+    /// Flits for which the buffer behind it has room.
+    fn credits(&self) -> u16;
+    /// Input channel that owns it, or [`NO_OWNER`].
+    fn owner(&self) -> u16;
+}
+
+/// Outputs of a router as its topology sees them.
+pub(crate) struct View<'a, O> {
+    outputs: &'a [O],
+    /// log2 of the places for channels of a port.
+    port: u32,
+    vcs: u32,
+    buffer: u16,
+}
+
+impl<'a, O: Output> View<'a, O> {
+    /// All outputs of a router, which has so many virtual channels of so many flits at every port.
+    #[inline(always)]
+    pub(crate) fn new(outputs: &'a [O], port: u32, (vcs, buffer): (u32, u16)) -> View<'a, O> {
+        View { outputs, port, vcs, buffer }
+    }
+    fn channels(&self, port: u8) -> &[O] {
+        &self.outputs[usize::from(port) << self.port..][..self.vcs as usize]
+    }
+}
+
+impl<O: Output> Outputs for View<'_, O> {
+    fn used(&self, port: u8) -> u32 {
+        self.channels(port).iter().map(|out| u32::from(self.buffer - out.credits())).sum()
+    }
+    fn owned(&self, port: u8) -> u32 {
+        self.channels(port).iter().filter(|out| out.owner() != NO_OWNER).count() as u32
+    }
+}
