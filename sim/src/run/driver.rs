@@ -8,10 +8,11 @@
 //! the run measures how much it accepts.
 
 use super::Progress;
-use super::balance::{Balance, Mark, Overload, Ports};
+use super::balance::{Balance, Overload, Ports};
 use super::experiment::Experiment;
 use super::outcome::{Outcome, Percentiles, ProbeOutcome, peak_rss_bytes};
-use super::stats::{Batch, Batches, FINE, Histogram, Interval};
+use super::record::{Record, Start};
+use super::stats::{Batch, FINE, Histogram, Interval};
 use super::together::{limbs, whole};
 use super::verdict::{BATCHES_MIN, PARTS, growing, settled};
 use crate::Error;
@@ -34,8 +35,6 @@ const CYCLES_MIN: u64 = 2000;
 const SATURATED_MIN: u64 = 5000;
 /// Share of the created flits that a network which is not saturated accepts.
 const CARRIED: f64 = 0.98;
-/// The warm-up is at least this part of the whole run.
-const WARMUP_PART: usize = 16;
 /// Between two attempts to end, a run becomes longer by this factor: the more often one looks, the
 /// likelier the interval is narrow by chance.
 const LOOK_AGAIN: f64 = 1.2;
@@ -86,49 +85,6 @@ pub fn run(experiment: &Experiment, watch: &mut Watch<'_>) -> Result<Outcome, Er
     outcome.observed = state.observed(outcome.warmup_cycles);
     outcome.links = outcome.observed.links.as_ref().map(Links::summary);
     Ok(outcome)
-}
-
-/// What happened from some cycle on, so kept that its beginning can be left out later.
-struct Record {
-    /// Cycle in which it begins.
-    begin: u64,
-    batches: Batches,
-    /// Latencies by the number of bits of their batch's number: entry 0 those of batch 0, entry b > 0
-    /// those of batches 2^(b−1) to 2^b − 1.
-    histograms: Vec<Histogram>,
-    /// Other state at the beginning of those entries that may still become the end of the warm-up.
-    marks: Vec<Start>,
-}
-
-/// State at the beginning of a batch.
-struct Start {
-    batch: usize,
-    accounts: Mark,
-    links: Option<Links>,
-    /// Sum over time of the messages under way.
-    under_way: u128,
-}
-
-impl Record {
-    fn new(begin: u64) -> Record {
-        Record { begin, batches: Batches::default(), histograms: vec![Histogram::default()], marks: Vec::new() }
-    }
-    /// Latencies of the present batch belong here.
-    fn histogram(&mut self) -> &mut Histogram {
-        self.histograms.last_mut().expect("there is one from the beginning")
-    }
-    /// Batches that are left out if the latency had settled after `settled` of them: as many, rounded up to a power of
-    /// two, and not less than a 16th of the whole.
-    fn warmup(&self, settled: usize) -> usize {
-        settled.max(self.batches.pushed() / WARMUP_PART).next_power_of_two()
-    }
-    /// Latencies from batch `first` on, 0 or a power of two.
-    fn latencies(&self, first: usize) -> Histogram {
-        let from = (usize::BITS - first.leading_zeros()) as usize;
-        let mut all = Histogram::default();
-        self.histograms.iter().skip(from).for_each(|h| all.add(h));
-        all
-    }
 }
 
 /// What only the processes of a run together know.
@@ -258,9 +214,8 @@ impl<'a> DriverState<'a> {
             return;
         }
         let links = self.experiment.observe.links.then(|| self.links(0));
-        self.record.marks.retain(|start| start.batch * WARMUP_PART >= batch);
         let (accounts, under_way) = (self.balance.mark(), self.backlog_cycles);
-        self.record.marks.push(Start { batch, accounts, links, under_way });
+        self.record.mark(Start { batch, accounts, links, under_way });
     }
 
     fn links(&self, cycles: u64) -> Links {
@@ -686,123 +641,4 @@ fn ports(experiment: &Experiment) -> Ports {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::run::Keys;
-    use std::ops::ControlFlow;
-
-    fn simulate(text: &str) -> Outcome {
-        let keys: Keys = toml::from_str(text).unwrap();
-        run(&keys.resolve().map_err(|e| e.0).unwrap(), &mut |_| ControlFlow::Continue(())).unwrap()
-    }
-
-    const SMALL: &str = "topology = \"torus:4x4\"\nrouter = \"generic\"\n";
-
-    #[test]
-    fn a_light_load_has_the_latency_of_an_empty_network() {
-        let o = simulate(&format!("{SMALL}load = 0.02\n"));
-        // T0 = 4 R + 2 cycles for single flits; the mean of R on a 4x4 torus is 3.
-        let (latency, routers) = (o.packet_latency_cycles.unwrap(), o.mean_routers_visited.unwrap());
-        assert!((routers - 3.0).abs() < 0.05, "{routers}");
-        assert!((latency - (4.0 * routers + 2.0)).abs() < 0.3, "{latency}");
-        assert!(!o.saturated && o.confidence.unwrap() <= 0.01 * latency);
-        assert!((o.accepted_flits_per_node_cycle - 0.02).abs() < 0.002);
-    }
-
-    #[test]
-    fn the_same_seed_gives_the_same_numbers_and_another_one_others() {
-        let numbers = |seed| {
-            let o = simulate(&format!("{SMALL}load = 0.2\nseed = {seed}\nwarmup = 500\ncycles = 2000\n"));
-            (o.packet_latency_cycles, o.packets, o.packet_hops)
-        };
-        assert_eq!(numbers(1), numbers(1));
-        assert_ne!(numbers(1), numbers(2));
-    }
-
-    #[test]
-    fn fixed_lengths_of_time_are_kept() {
-        let o = simulate(&format!("{SMALL}load = 0.1\nwarmup = 333\ncycles = 1234\n"));
-        assert_eq!((o.warmup_cycles, o.measured_cycles), (333, 1234));
-        let o = simulate(&format!("{SMALL}load = 1.0\nwarmup = 7000\ncycles = 1000\n"));
-        assert_eq!((o.warmup_cycles, o.measured_cycles, o.saturated), (7000, 1000, true));
-        let o = simulate(&format!("{SMALL}load = 0.1\nwarmup = 0\ncycles = 50\n"));
-        assert_eq!((o.warmup_cycles, o.measured_cycles), (0, 50));
-    }
-
-    #[test]
-    fn too_much_load_is_called_saturated_and_measured() {
-        let o = simulate(&format!("{SMALL}pattern = \"hotspot:5,0.5\"\nload = 0.5\n"));
-        assert!(o.saturated);
-        // The hot node takes one flit per cycle and gets (0.5 + 0.5/16) of all.
-        let bound = 1.0 / (16.0 * (0.5 + 0.5 / 16.0));
-        assert!((o.accepted_flits_per_node_cycle / bound - 1.0).abs() < 0.1, "{}", o.accepted_flits_per_node_cycle);
-        assert!(o.warmup_cycles + o.measured_cycles < 100_000, "said early");
-    }
-
-    #[test]
-    fn a_port_asked_for_a_little_too_much_is_saturated_at_every_seed() {
-        // Node 0 of 64 is asked for 64 · 0.3 · (0.04 + 0.96 / 64) = 1.056 flits per cycle, all others for 0.29.
-        for seed in [1, 2, 3, 4] {
-            let o = simulate(&format!(
-                "topology = \"torus:8x8\"\nrouter = \"generic\"\npattern = \"hotspot:0,0.04\"\nload = 0.3\nseed = {seed}\n"
-            ));
-            assert!(o.saturated, "seed {seed}: {o:?}");
-        }
-    }
-
-    #[test]
-    fn what_is_under_way_follows_littles_law() {
-        let o = simulate(&format!("{SMALL}load = 0.3\nwarmup = 2000\ncycles = 50000\n"));
-        let expected = o.packet_latency_cycles.unwrap() * o.packets as f64 / o.measured_cycles as f64;
-        // Taken every 16 cycles, when those of the last ones are there already.
-        assert!((o.mean_under_way / expected - 1.0).abs() < 0.02, "{} {expected}", o.mean_under_way);
-        assert!(o.created.abs_diff(o.packets) < 1000 && o.sources.unwrap().jain > 0.99);
-    }
-
-    #[test]
-    fn no_load_is_no_trouble() {
-        let o = simulate(&format!("{SMALL}load = 0.0\ncycles-max = 1000\n"));
-        assert_eq!((o.packets, o.packet_latency_cycles, o.saturated), (0, None, false));
-        assert!(o.text().contains("nothing arrived"));
-    }
-
-    #[test]
-    fn a_probe_is_measured_alone() {
-        let o = simulate(&format!("{SMALL}load = 0.0\nprobe = \"0,5,100\"\ncycles-max = 1000\n"));
-        let p = o.probe.unwrap();
-        // Two hops pass three routers: 14 cycles.
-        assert_eq!((p.mean_cycles, p.min_cycles, p.max_cycles, o.packets), (14.0, 14.0, 14.0, 0));
-    }
-
-    #[test]
-    fn a_mapping_changes_who_talks_to_whom() {
-        let run = |map| simulate(&format!("{SMALL}pattern = \"fftrow:4\"\nload = 0.05\nmap = \"{map}\"\n"));
-        let (linear, random) = (run("linear"), run("random"));
-        assert!(linear.mean_routers_visited < random.mean_routers_visited);
-    }
-
-    #[test]
-    fn link_errors_are_repaired_and_counted() {
-        let settings = "topology = \"torus:4x4\"\nrouter = \"angara\"\nload = 0.1\nerror-rate = \"2%\"\nwarmup = 1000\ncycles = 5000\n";
-        let keys: Keys = toml::from_str(settings).unwrap();
-        let mut experiment = keys.resolve().map_err(|e| e.0).unwrap();
-        experiment.observe.links = true;
-        let o = run(&experiment, &mut |_| ControlFlow::Continue(())).unwrap();
-        let links = o.links.unwrap();
-        assert!(links.crc_errors > 0 && links.replays >= links.crc_errors, "{links:?}");
-        let clean = simulate(&settings.replace("2%", "0%"));
-        assert!(o.packet_latency_cycles > clean.packet_latency_cycles);
-        assert_eq!((o.unreachable, o.saturated), (0, false));
-    }
-
-    #[test]
-    fn what_goes_to_a_dead_node_is_dropped_and_said() {
-        let o = simulate(
-            "topology = \"torus:4x4\"\nrouter = \"angara\"\nload = 0.1\nfault = \"node 1,1 down\"\nwarmup = 1000\ncycles = 5000\n",
-        );
-        // The dead node's own messages and one in 16 of everybody else's.
-        let share = o.unreachable as f64 / (o.packets + o.unreachable) as f64;
-        assert!((0.08..0.16).contains(&share) && !o.saturated, "{share}");
-        assert!(o.text().contains("messages dropped: no route was left"));
-    }
-}
+mod tests;

@@ -12,6 +12,7 @@ pub mod keys;
 pub mod knee;
 pub mod outcome;
 pub mod presets;
+mod record;
 pub mod stats;
 mod together;
 pub(crate) mod verdict;

@@ -1,0 +1,103 @@
+//! Settings that fit together and settings that do not.
+
+use super::*;
+
+fn resolve(text: &str) -> Blamed<Experiment> {
+    toml::from_str::<Keys>(text).unwrap().resolve()
+}
+
+fn refused(text: &str) -> (String, &'static str) {
+    let (e, key) = resolve(text).unwrap_err();
+    (e.to_string(), key)
+}
+
+#[test]
+fn defaults_follow_the_topology() {
+    let torus = resolve("").unwrap().settings;
+    assert_eq!((torus.router, torus.deadlock, torus.routing), (Router::Angara, Deadlock::Bubble, Routing::Dor));
+    assert_eq!((torus.length.as_str(), torus.buffer), ("18", 8));
+    let tree = resolve("topology = \"fat-tree:4,2\"").unwrap().settings;
+    assert_eq!((tree.router, tree.deadlock, tree.routing), (Router::Generic, Deadlock::Dateline, Routing::Nca));
+    assert_eq!((tree.length.as_str(), tree.buffer, tree.vcs), ("1", 8, 4));
+}
+
+#[test]
+fn the_chip_is_named_as_a_remedy_only_where_it_can_be_had() {
+    let why = |topology: &str| refused(&format!("topology = \"{topology}\"\nrouting = \"minimal\"")).0;
+    assert!(why("mesh:4x4").ends_with("takes dor, with router angara also adaptive"));
+    assert!(why("torus:2x2x2x2x2").ends_with("takes dor"));
+    assert!(why("fat-tree:4,2").ends_with("takes nca"));
+}
+
+#[test]
+fn a_machine_gives_topology_and_times_and_settings_win() {
+    let desmos = resolve("machine = \"desmos\"").unwrap();
+    assert_eq!(desmos.settings.topology, "torus:4x2x2x2");
+    let chip = |e: Experiment| match e.network.profile {
+        Profile::Angara(a) => a.params(),
+        Profile::Generic(_) => panic!("a machine is the chip"),
+    };
+    assert_eq!(chip(desmos), Params::default());
+    let fast = resolve(
+        "machine = \"desmos\"\ntopology = \"mesh:4x4\"\nset = [\"link=15GB/s\", \"dma-start=1us\"]\nlink-ns = 20.0",
+    );
+    let fast = fast.unwrap();
+    assert_eq!(fast.settings.topology, "mesh:4x4");
+    let params = chip(fast);
+    assert_eq!((params.link_ps, params.link_flit.rate(), params.dma_start_ps), (20_000, 15_000, 1_000_000));
+    let adaptive = resolve("set = \"routing=adaptive\"").unwrap();
+    assert!(adaptive.adaptive && !chip(adaptive).adaptive);
+    for (text, key, part) in [
+        ("machine = \"cray\"", "machine", "there are desmos"),
+        ("set = \"hop=soon\"", "set", "such as 129ns"),
+        ("machine = \"desmos\"\nrouter = \"generic\"", "machine", "describes the chip"),
+        ("set = \"injection=5us\"", "topology", "injection"),
+    ] {
+        let (e, blamed) = refused(text);
+        assert!(blamed == key && e.contains(part), "{text}: {blamed}: {e}");
+    }
+}
+
+#[test]
+fn buffers_grow_with_the_packets_unless_given() {
+    assert_eq!(resolve("router = \"generic\"\nlength = 32").unwrap().settings.buffer, 32);
+    let (e, key) = refused("router = \"generic\"\nlength = 32\nbuffer = 8");
+    assert!(e.contains("never fit") && key == "buffer", "{e} {key}");
+    let worm = resolve("router = \"generic\"\nlength = 32\nswitching = \"wormhole\"").unwrap();
+    assert_eq!((worm.settings.buffer, worm.settings.hold_switch), (8, Some(false)));
+    let worm = "router = \"generic\"\nlength = 32\nswitching = \"wormhole\"\nbuffer = 1\nhold-switch = true";
+    match resolve(worm).unwrap().network.profile {
+        Profile::Generic(g) => {
+            assert_eq!((g.buffer_flits, g.switching), (1, model::Switching::Wormhole { hold: true }));
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_refused_with_its_setting() {
+    for (text, key, part) in [
+        ("router = \"angara\"\ndeadlock = \"dateline\"", "deadlock", "packet slots"),
+        ("router = \"generic\"\nrouting = \"adaptive\"", "routing", "takes dor"),
+        ("topology = \"fat-tree:4,2\"\nrouter = \"angara\"", "router", "direction order"),
+        ("length = 32", "length", "at most 18 flits"),
+        ("vcs = 4", "vcs", "five virtual channels"),
+        ("buffer = 1", "buffer", "bubble rule"),
+        ("router = \"generic\"\nvcs = 3", "vcs", "even number"),
+        ("switching = \"wormhole\"", "switching", "use router generic"),
+        ("hold-switch = true", "hold-switch", "switching wormhole"),
+        ("router = \"generic\"\nhold-switch = false", "hold-switch", "always keeps the switch"),
+        ("router = \"generic\"\nswitching = \"wormhole\"\nbuffer = 0", "buffer", "at least 1"),
+        ("router = \"generic\"\nlink-ns = 10.0", "link-ns", "cycles"),
+        ("load = 19.0", "load", "from 0 to 18"),
+        ("load = -0.1", "load", "load is -0.1"),
+        ("pattern = \"hotspot:512,0.1\"", "pattern", "the last one is 511"),
+        ("topology = \"torus:3x4\"\nmap = \"hilbert\"", "map", "use morton"),
+        ("probe = \"0,512\"", "probe", "0 to 511"),
+        ("precision = 0.0", "precision", "between 0 and 1"),
+        ("cycles = 1000\ncycles-max = 500", "cycles-max", "alone take 1000"),
+    ] {
+        let (e, blamed) = refused(text);
+        assert!(blamed == key && e.contains(part), "{text}: {blamed}: {e}");
+    }
+}
