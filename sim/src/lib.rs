@@ -11,12 +11,15 @@
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "cli")]
 pub mod cli;
 pub mod error;
 pub mod observe;
+#[cfg(feature = "cli")]
 mod parts;
 pub mod plan;
 pub mod plot;
+#[cfg(feature = "plot")]
 pub mod reproduce;
 pub mod rng;
 pub mod run;

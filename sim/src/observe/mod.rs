@@ -4,6 +4,7 @@
 //! [`links`] collects what every link carried; [`heat`] draws it. [`Capture`] keeps packets for Wireshark.
 
 mod capture;
+#[cfg(feature = "plot")]
 pub mod heat;
 pub mod links;
 pub mod timeline;
