@@ -13,6 +13,7 @@
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 #![forbid(unsafe_code)]
 
+pub mod booksim;
 #[cfg(feature = "cli")]
 pub mod cli;
 pub mod error;

@@ -3,6 +3,7 @@
 use super::output::{Axes, Format, check_file, print, write, write_chart, write_charts};
 use super::{interrupt, progress};
 use crate::Error;
+use crate::booksim::Booksim;
 use crate::observe::{Capture, Captured, heat, timeline};
 use crate::run::{Experiment, Keys, Together, presets};
 use crate::toml_file::TomlFile;
@@ -22,6 +23,9 @@ pub struct RunArgs {
     /// Start from a prepared network (see `angara sim presets`); file and options win over it
     #[arg(long, value_name = "NAME")]
     preset: Option<String>,
+    /// Start from a configuration of BookSim 2; file and options win over it, and what is different here is said
+    #[arg(long, value_name = "FILE", conflicts_with = "preset")]
+    booksim: Option<PathBuf>,
     #[command(flatten)]
     keys: Keys,
     /// Print JSON
@@ -92,13 +96,11 @@ fn run_as(args: RunArgs, save_packets: SavePackets, together: Together) -> Resul
     let from_file = file.as_ref().map(TomlFile::parse::<Keys>).transpose()?.unwrap_or_default();
     let flags = args.keys.clone();
     let given = args.keys.over(from_file);
-    let keys = match &args.preset {
-        Some(name) => presets::under(given, name)?,
-        None => given,
-    };
-    let mut experiment = keys.resolve().map_err(|(e, key)| match &file {
+    let (keys, booksim) = over(given.clone(), args.preset.as_deref(), args.booksim.as_deref())?;
+    let mut experiment = keys.resolve().map_err(|(e, key)| match (&file, &booksim) {
         // The file is not to blame for the value of an option.
-        Some(file) if !flags.gives(key) => file.locate(e, Some(key)),
+        (Some(file), _) if given.gives(key) && !flags.gives(key) => file.locate(e, Some(key)),
+        (_, Some(booksim)) if !given.gives(key) => booksim.locate(e, key),
         _ => e,
     })?;
     let files = args.files;
@@ -109,6 +111,9 @@ fn run_as(args: RunArgs, save_packets: SavePackets, together: Together) -> Resul
     experiment.observe.links = files.heat_map.is_some() || files.out.is_some();
     experiment.observe.capture = capture(&files, &experiment)?;
     let first = together.is_first();
+    if let Some(booksim) = booksim.filter(|_| first) {
+        booksim.differences.iter().for_each(|difference| angara_protocol::complain!("note: {difference}"));
+    }
     if together.count() > 1 {
         experiment.among(together)?;
     }
@@ -137,6 +142,18 @@ fn run_as(args: RunArgs, save_packets: SavePackets, together: Together) -> Resul
         save_packets(path, &capture.captured()).map_err(|source| Error::File { path: path.clone(), source })?;
     }
     ended(&report)
+}
+
+/// The settings `given`, and where none is given those of a preset or a configuration of BookSim.
+fn over(given: Keys, preset: Option<&str>, booksim: Option<&Path>) -> Result<(Keys, Option<Booksim>), Error> {
+    match (preset, booksim) {
+        (Some(name), _) => Ok((presets::under(given, name)?, None)),
+        (None, Some(path)) => {
+            let booksim = Booksim::read(path)?;
+            Ok((given.over(booksim.keys()?), Some(booksim)))
+        }
+        (None, None) => Ok((given, None)),
+    }
 }
 
 /// An error if the user ended the run.
