@@ -130,6 +130,8 @@ pub enum Routing {
     Valiant,
     /// As minimal or as Valiant, whichever has the shorter queues at the first router.
     Ugal,
+    /// As UGAL, and once more in the source's group if the first router is for minimal (progressive adaptive).
+    Par,
     /// Along a shortest way of those that first go up a tree and then down.
     UpDown,
     /// As a table says.

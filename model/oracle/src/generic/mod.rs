@@ -2,7 +2,7 @@
 
 mod cayley;
 mod clos;
-mod dragonfly;
+pub mod dragonfly;
 pub mod graph;
 mod grid;
 mod hyperx;
@@ -84,12 +84,16 @@ pub fn run(p: &Parameters, sent: &[Sent], cycle: u64) -> Vec<Received> {
     while received.len() < sent.len() {
         assert!(now < 10_000_000, "the oracle does not finish");
         // Phase 1.
-        let (due, later): (Vec<_>, Vec<_>) = coming.into_iter().partition(|c| c.0 == now);
+        let (mut due, later): (Vec<_>, Vec<_>) = coming.into_iter().partition(|c| c.0 == now);
         coming = later;
+        // Heads see the credits of this cycle.
+        due.sort_by_key(|(_, what)| matches!(what, Happens::Head { .. }));
         for (_, what) in due {
             match what {
                 Happens::Head { router, port, vc, mut packet } => {
                     packet.routers += 1;
+                    let queue = |out: usize| outputs[router][out].iter().map(|o| p.buffer - o.credits).sum();
+                    p.net.look(router, sent[packet.index].dst, &mut packet, port, &queue);
                     let input = &mut inputs[router][port][vc];
                     if input.packets.is_empty() {
                         input.asks_from = input.asks_from.max(now);

@@ -16,11 +16,13 @@ pub struct Packet {
     /// In a graph: a router to pass first, and whether a link down was taken.
     pub(crate) via: Option<usize>,
     pub(crate) down: bool,
+    /// In a dragonfly: it may still take a detour, by the group in `via`.
+    pub(crate) undecided: bool,
 }
 
 impl Packet {
     pub(crate) fn new(index: usize, word: u64) -> Packet {
-        Packet { index, plus: Vec::new(), upper: Vec::new(), word, routers: 0, via: None, down: false }
+        Packet { index, plus: Vec::new(), upper: Vec::new(), word, routers: 0, via: None, down: false, undecided: false }
     }
     /// The next random number below `n`.
     pub(crate) fn draw(&mut self, n: usize) -> usize {
@@ -48,6 +50,8 @@ pub trait Net {
     }
     /// Returns what a packet draws once, at its source; its word is that of the model.
     fn start(&self, _packet: &mut Packet, _src: u32, _dst: u32) {}
+    /// Decides by the queues of the outputs, when a head arrives through `input`.
+    fn look(&self, _router: usize, _dst: u32, _packet: &mut Packet, _input: usize, _queue: &dyn Fn(usize) -> i64) {}
     /// Output port and channels (lowest, highest) of a packet at a router.
     fn route(&self, router: usize, dst: u32, packet: &mut Packet, vcs: usize) -> (usize, usize, usize);
 }

@@ -124,14 +124,19 @@ impl World<'_> {
     }
 
     fn updates(&mut self) {
-        let (due, later): (Vec<_>, Vec<_>) =
+        let (mut due, later): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.coming).into_iter().partition(|c| c.0 == self.now);
         self.coming = later;
+        // Heads see the credits of this cycle.
+        due.sort_by_key(|(_, what)| matches!(what, Happens::Arrives { .. }));
         for (_, what) in due {
             match what {
                 Happens::Arrives { router, port, vc, mut flit } => {
                     if let Some(packet) = &mut flit.head {
                         packet.routers += 1;
+                        let credits = |out: usize| self.routers[router].outputs[out].iter().map(|o| o.credits as i64);
+                        let queue = |out: usize| credits(out).map(|c| self.p.buffer - c).sum();
+                        self.p.net.look(router, self.sent[packet.index].dst, packet, port, &queue);
                     }
                     self.routers[router].inputs[port][vc].flits.push_back(flit);
                 }
