@@ -1,5 +1,6 @@
 //! What a router of either switching shows a topology of its outputs.
 
+use super::news::News;
 use super::state::NO_OWNER;
 use crate::topology::Outputs;
 
@@ -18,13 +19,21 @@ pub(crate) struct View<'a, O> {
     port: u32,
     vcs: u32,
     buffer: u16,
+    news: &'a News,
+    now: u64,
 }
 
 impl<'a, O: Output> View<'a, O> {
-    /// All outputs of a router, which has so many virtual channels of so many flits at every port.
+    /// All outputs of a router, which has so many virtual channels of so many flits at every port, and what it has been
+    /// told by this cycle.
     #[inline(always)]
-    pub(crate) fn new(outputs: &'a [O], port: u32, (vcs, buffer): (u32, u16)) -> View<'a, O> {
-        View { outputs, port, vcs, buffer }
+    pub(crate) fn new(
+        outputs: &'a [O],
+        port: u32,
+        (vcs, buffer): (u32, u16),
+        (news, now): (&'a News, u64),
+    ) -> View<'a, O> {
+        View { outputs, port, vcs, buffer, news, now }
     }
     fn channels(&self, port: u8) -> &[O] {
         &self.outputs[usize::from(port) << self.port..][..self.vcs as usize]
@@ -37,5 +46,8 @@ impl<O: Output> Outputs for View<'_, O> {
     }
     fn owned(&self, port: u8) -> u32 {
         self.channels(port).iter().filter(|out| out.owner() != NO_OWNER).count() as u32
+    }
+    fn used_at(&self, router: u32, port: u8) -> u32 {
+        self.news.queue(router, port, self.now)
     }
 }

@@ -3,6 +3,7 @@
 use super::layout::Layout;
 use angara_fabric::rng;
 use std::fmt;
+use std::ops::Range;
 
 /// Most ports of one router.
 pub const PORTS_MAX: usize = 64;
@@ -130,6 +131,8 @@ pub enum Routing {
     Valiant,
     /// As minimal or as Valiant, whichever has the shorter queues at the first router.
     Ugal,
+    /// As UGAL, by the queues of the links that leave the first router's group.
+    UgalG,
     /// As UGAL, and once more in the source's group if the first router is for minimal (progressive adaptive).
     Par,
     /// Along a shortest way of those that first go up a tree and then down.
@@ -212,6 +215,8 @@ pub trait Outputs {
     fn used(&self, port: u8) -> u32;
     /// Channels of `port` that a packet owns.
     fn owned(&self, port: u8) -> u32;
+    /// The same as [`Outputs::used`] of another router, as far as this one has been told ([`Route::told`]).
+    fn used_at(&self, router: u32, port: u8) -> u32;
 }
 
 /// A topology by which the generic profile routes: called once for every packet and router, and compiled into the
@@ -223,6 +228,14 @@ pub trait Route: Topology + Clone + 'static {
     #[inline(always)]
     fn choose(&self, router: u32, _input: u8, route: &mut RouteState, _outputs: &impl Outputs) -> Hop {
         self.next(router, route)
+    }
+    /// Cycles of the link over which routers tell others of their queues; None if nobody is told.
+    fn news_delay(&self) -> Option<u8> {
+        None
+    }
+    /// Routers that are told of the queue of `port` of `router`; links join them.
+    fn told(&self, _router: u32, _port: u8) -> Range<u32> {
+        0..0
     }
 }
 

@@ -4,6 +4,7 @@ use super::contract::{Class, Classes, DELAY_MAX, End, Hop, Outputs, Route, Route
 use super::layout::{Layout, LayoutKind};
 use angara_fabric::rng;
 use std::fmt;
+use std::ops::Range;
 
 /// Most endpoints of a router: it has four times as many ports, less one.
 const ENDPOINTS_MAX: u8 = 16;
@@ -124,9 +125,13 @@ impl Dragonfly {
     /// Whether a packet at `router` gets to its destination sooner by the detour drawn: twice its queue is shorter than
     /// that of the shortest way by more than a threshold.
     fn is_shorter(&self, router: u32, route: &RouteState, outputs: &impl Outputs) -> bool {
-        let shortest = self.port_to(router, self.home(route.lo as u32)) as u8;
-        let longer = self.port_to(router, detour(route)) as u8;
-        outputs.used(shortest) > 2 * outputs.used(longer) + THRESHOLD
+        let queue = |to: u32| match self.exit(router / self.group(), to) {
+            (exit, port) if self.routing == Routing::UgalG && exit != router % self.group() => {
+                outputs.used_at(router / self.group() * self.group() + exit, port as u8)
+            }
+            _ => outputs.used(self.port_to(router, to) as u8),
+        };
+        queue(self.home(route.lo as u32)) > 2 * queue(detour(route)) + THRESHOLD
     }
 }
 
@@ -142,10 +147,10 @@ impl Written for Dragonfly {
     }
     fn with_routing(&self, routing: Routing) -> Result<Dragonfly, String> {
         match routing {
-            Routing::Minimal | Routing::Valiant | Routing::Ugal | Routing::Par => {
+            Routing::Minimal | Routing::Valiant | Routing::Ugal | Routing::UgalG | Routing::Par => {
                 Ok(Dragonfly { routing, ..self.clone() })
             }
-            _ => Err("minimal, valiant, ugal or par".into()),
+            _ => Err("minimal, valiant, ugal, ugal-g or par".into()),
         }
     }
 }
@@ -252,12 +257,12 @@ impl Topology for Dragonfly {
 
 impl Route for Dragonfly {
     const LOOKS: bool = true;
-    /// UGAL decides at the first router. PAR decides there and, if for the shortest way, at the router that has the link to
+    /// UGAL decides at the first router; UGAL-G by the queues of the group's links to others. PAR decides there and, if for the shortest way, at the router that has the link to
     /// the destination's group, each time with a detour drawn anew.
     #[inline(always)]
     fn choose(&self, router: u32, input: u8, route: &mut RouteState, outputs: &impl Outputs) -> Hop {
         match phase(route) {
-            Phase::Detour if self.routing == Routing::Ugal && u32::from(input) < self.p => {
+            Phase::Detour if matches!(self.routing, Routing::Ugal | Routing::UgalG) && u32::from(input) < self.p => {
                 if !self.is_shorter(router, route, outputs) {
                     enter(route, Phase::Towards);
                 }
@@ -271,5 +276,12 @@ impl Route for Dragonfly {
             _ => {}
         }
         self.next(router, route)
+    }
+    fn news_delay(&self) -> Option<u8> {
+        (self.routing == Routing::UgalG).then_some(self.local)
+    }
+    fn told(&self, router: u32, port: u8) -> Range<u32> {
+        let first = router / self.group() * self.group();
+        if u32::from(port) < self.first_global() { 0..0 } else { first..first + self.group() }
     }
 }

@@ -128,6 +128,8 @@ fn shape() -> impl Strategy<Value = AnyTopology> {
         ("dragonfly:1,3,9", Routing::Ugal),
         ("dragonfly:2,1,1", Routing::Ugal),
         ("dragonfly:2,2,5", Routing::Par),
+        ("dragonfly:2,1,5", Routing::UgalG),
+        ("dragonfly:1,3,9", Routing::UgalG),
         ("hyperx:3x4,2", Routing::Ugal),
     ])
     .prop_map(|(text, routing)| text.parse::<AnyTopology>().unwrap().with_routing(routing).unwrap());

@@ -146,6 +146,7 @@ fn dragonfly_way() -> impl Strategy<Value = (dragonfly::Way, topology::Routing)>
         (dragonfly::Way::Minimal, Routing::Minimal),
         (dragonfly::Way::Valiant, Routing::Valiant),
         (dragonfly::Way::Ugal, Routing::Ugal),
+        (dragonfly::Way::UgalG, Routing::UgalG),
         (dragonfly::Way::Par, Routing::Par),
     ])
 }

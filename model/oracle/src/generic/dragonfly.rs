@@ -1,6 +1,6 @@
 //! Dragonfly: a list of cables, looked through for every step.
 
-use super::net::{Far, Net, Packet};
+use super::net::{Far, Net, Packet, Queues};
 use proptest::prelude::*;
 
 /// How packets find their way.
@@ -9,6 +9,7 @@ pub enum Way {
     Minimal,
     Valiant,
     Ugal,
+    UgalG,
     Par,
 }
 
@@ -108,19 +109,29 @@ impl Net for Dragonfly {
         let [from, to] = [src, dst].map(|e| self.group(e as usize / self.p));
         packet.upper = vec![from != to];
         match self.way {
-            Way::Valiant | Way::Ugal if from != to => packet.via = self.draw(packet, from, to),
+            Way::Valiant | Way::Ugal | Way::UgalG if from != to => packet.via = self.draw(packet, from, to),
             Way::Par => packet.undecided = from != to,
             _ => {}
         }
     }
-    fn look(&self, router: usize, dst: u32, packet: &mut Packet, input: usize, queue: &dyn Fn(usize) -> i64) {
+    fn look(&self, router: usize, dst: u32, packet: &mut Packet, input: usize, queue: &Queues) {
         let [here, to] = [router, dst as usize / self.p].map(|r| self.group(r));
         let by = match self.way {
-            Way::Ugal if input < self.p => packet.via,
+            Way::Ugal | Way::UgalG if input < self.p => packet.via,
             Way::Par if packet.undecided && here != to => self.draw(packet, here, to),
             _ => return,
         };
-        let longer = |&by: &usize| queue(self.towards(router, to)) > 2 * queue(self.towards(router, by)) + 30;
+        let queue = |to: usize| {
+            let first = self.towards(router, to);
+            match self.far(router, first) {
+                // The next router has the link.
+                Far::Router(next, _) if self.way == Way::UgalG && self.group(next) == here => {
+                    queue(next, self.towards(next, to), 2 + self.local)
+                }
+                _ => queue(router, first, 0),
+            }
+        };
+        let longer = |&by: &usize| queue(to) > 2 * queue(by) + 30;
         packet.via = by.filter(longer);
         packet.undecided &= packet.via.is_none();
     }
@@ -147,7 +158,7 @@ impl Net for Dragonfly {
         };
         let (classes, class) = match self.way {
             Way::Minimal => (2, if packet.upper[0] { stage - 2 } else { 0 }),
-            Way::Valiant | Way::Ugal => (3, stage - 1),
+            Way::Valiant | Way::Ugal | Way::UgalG => (3, stage - 1),
             Way::Par => (4, stage),
         };
         let of_class = || (0..vcs).filter(|v| v * classes / vcs == class);

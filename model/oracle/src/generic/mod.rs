@@ -15,6 +15,9 @@ use super::{Received, Sent};
 use net::{Far, Packet};
 use std::collections::VecDeque;
 
+/// Cycles whose queues are remembered.
+pub(crate) const REMEMBERED: usize = 20;
+
 pub struct Parameters {
     pub net: Box<dyn Net>,
     pub vcs: usize,
@@ -81,6 +84,9 @@ pub fn run(p: &Parameters, sent: &[Sent], cycle: u64) -> Vec<Received> {
     let mut coming: Vec<(u64, Happens)> = Vec::new();
     let mut received = Vec::new();
     let mut now = 0u64;
+    // Queues after every cycle, the last one first.
+    let mut before: VecDeque<Vec<Vec<i64>>> = VecDeque::new();
+    let used = |channels: &Vec<Output>| channels.iter().map(|o| p.buffer - o.credits).sum();
     while received.len() < sent.len() {
         assert!(now < 10_000_000, "the oracle does not finish");
         // Phase 1.
@@ -92,7 +98,10 @@ pub fn run(p: &Parameters, sent: &[Sent], cycle: u64) -> Vec<Received> {
             match what {
                 Happens::Head { router, port, vc, mut packet } => {
                     packet.routers += 1;
-                    let queue = |out: usize| outputs[router][out].iter().map(|o| p.buffer - o.credits).sum();
+                    let queue = |r: usize, out: usize, ago: u64| match ago {
+                        0 => used(&outputs[r][out]),
+                        _ => before.get(ago as usize - 1).map_or(0, |cycle| cycle[r][out]),
+                    };
                     p.net.look(router, sent[packet.index].dst, &mut packet, port, &queue);
                     let input = &mut inputs[router][port][vc];
                     if input.packets.is_empty() {
@@ -224,6 +233,8 @@ pub fn run(p: &Parameters, sent: &[Sent], cycle: u64) -> Vec<Received> {
                 }
             }
         }
+        before.push_front(outputs.iter().map(|ports| ports.iter().map(used).collect()).collect());
+        before.truncate(REMEMBERED);
         now += 1;
     }
     received.sort();

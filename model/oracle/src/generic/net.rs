@@ -50,11 +50,14 @@ pub trait Net {
     }
     /// Returns what a packet draws once, at its source; its word is that of the model.
     fn start(&self, _packet: &mut Packet, _src: u32, _dst: u32) {}
-    /// Decides by the queues of the outputs, when a head arrives through `input`.
-    fn look(&self, _router: usize, _dst: u32, _packet: &mut Packet, _input: usize, _queue: &dyn Fn(usize) -> i64) {}
+    /// Decides by queues, when a head arrives through `input`: those of (router, port) now, or so many cycles ago.
+    fn look(&self, _router: usize, _dst: u32, _packet: &mut Packet, _input: usize, _queue: &Queues) {}
     /// Output port and channels (lowest, highest) of a packet at a router.
     fn route(&self, router: usize, dst: u32, packet: &mut Packet, vcs: usize) -> (usize, usize, usize);
 }
+
+/// Flits in the queue of an output: of a router and port, after all decisions of so many cycles ago; 0: now.
+pub(crate) type Queues<'a> = dyn Fn(usize, usize, u64) -> i64 + 'a;
 
 type Read = fn(kind: &str, rest: &str) -> Box<dyn Net>;
 type Shapes = fn() -> BoxedStrategy<String>;

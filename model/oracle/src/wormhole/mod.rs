@@ -1,7 +1,7 @@
 //! Wormhole switching as `docs/explain/model.md` has it: cycle by cycle, flit by flit, everything looked at in every
 //! cycle.
 
-use super::generic::Parameters;
+use super::generic::{Parameters, REMEMBERED};
 use super::generic::net::{Far, Packet};
 use super::{Received, Sent};
 use std::collections::VecDeque;
@@ -83,6 +83,7 @@ pub fn run(p: &Parameters, hold: bool, sent: &[Sent], cycle: u64) -> Vec<Receive
         for r in 0..world.routers.len() {
             world.decide(r);
         }
+        world.remember();
         world.now += 1;
     }
     world.received.sort();
@@ -101,6 +102,8 @@ struct World<'a> {
     received: Vec<Received>,
     /// Routers passed by packets being received.
     passed: Vec<u64>,
+    /// Queues after every cycle, the last one first.
+    before: VecDeque<Vec<Vec<i64>>>,
 }
 
 impl World<'_> {
@@ -120,7 +123,20 @@ impl World<'_> {
         }
         let routers = (0..p.net.routers()).map(router).collect();
         let passed = vec![0; sent.len()];
-        World { p, hold, sent, cycle, now: 0, routers, sources, coming: Vec::new(), received: Vec::new(), passed }
+        let (coming, received, before) = (Vec::new(), Vec::new(), VecDeque::new());
+        World { p, hold, sent, cycle, now: 0, routers, sources, coming, received, passed, before }
+    }
+
+    /// Flits in the queue of an output.
+    fn used(&self, router: usize, port: usize) -> i64 {
+        self.routers[router].outputs[port].iter().map(|o| self.p.buffer - o.credits as i64).sum()
+    }
+
+    fn remember(&mut self) {
+        let of = |r| (0..self.p.net.ports()).map(|port| self.used(r, port)).collect();
+        let queues = (0..self.routers.len()).map(of).collect();
+        self.before.push_front(queues);
+        self.before.truncate(REMEMBERED);
     }
 
     fn updates(&mut self) {
@@ -134,8 +150,10 @@ impl World<'_> {
                 Happens::Arrives { router, port, vc, mut flit } => {
                     if let Some(packet) = &mut flit.head {
                         packet.routers += 1;
-                        let credits = |out: usize| self.routers[router].outputs[out].iter().map(|o| o.credits as i64);
-                        let queue = |out: usize| credits(out).map(|c| self.p.buffer - c).sum();
+                        let queue = |r: usize, out: usize, ago: u64| match ago {
+                            0 => self.used(r, out),
+                            _ => self.before.get(ago as usize - 1).map_or(0, |cycle| cycle[r][out]),
+                        };
                         self.p.net.look(router, self.sent[packet.index].dst, packet, port, &queue);
                     }
                     self.routers[router].inputs[port][vc].flits.push_back(flit);
