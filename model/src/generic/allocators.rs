@@ -224,7 +224,6 @@ impl<T: Route, const N: usize, const P: usize, const W: usize> Routers<T, N, P, 
                 router.compete(i, &self.pool);
             }
         }
-        self.tell(base | oc, flits.into());
         // Every flit's credit goes back when it leaves; as flits leave without a gap and a packet
         // that uses them also comes one flit per cycle, all may be counted from the first on.
         match near.wire {

@@ -1,4 +1,4 @@
-//! Queues of other routers, as they were when word of them set out.
+//! What is bound for ports of other routers, as it was when word of it set out.
 //!
 //! A router that is told of another's queue knows it as late as if each change came over a link. That is no sooner
 //! than blocks and parts may run ahead of each other, so it does not matter which of them is simulated first.
@@ -10,7 +10,7 @@ use crate::topology::Route;
 use angara_fabric::raw::Packed;
 use std::collections::{BTreeSet, VecDeque};
 
-/// A change of a queue, for parts whose routers are told.
+/// A change of what is bound for a port, for parts whose routers are told.
 pub(crate) struct Change {
     router: u32,
     port: u8,
@@ -32,14 +32,14 @@ impl Packed for Change {
     }
 }
 
-/// The queue of a port: as it was, and its latest changes with their cycles.
+/// Flits bound for a port: as it was, and its latest changes with their cycles.
 #[derive(Clone, Default)]
 struct Queue {
     before: u32,
     changes: VecDeque<(u64, u32)>,
 }
 
-/// What routers of a part are told of queues.
+/// What routers of a part are told.
 pub(crate) struct News {
     /// First router of every part.
     cuts: Vec<u32>,
@@ -63,7 +63,7 @@ impl News {
     pub(crate) fn on(&self) -> bool {
         !self.queues.is_empty()
     }
-    /// `flits` more are in the queue of `port` of `router`. `post` is given what other parts must know, and when.
+    /// `flits` more are bound for `port` of `router`. `post` is given what other parts must know, and when.
     pub(crate) fn change(
         &mut self,
         topology: &impl Route,
@@ -91,10 +91,11 @@ impl News {
         }
         queue.changes.push_back((change.cycle, change.flits));
     }
-    /// Flits that others know to be in the queue of `port` of `router` in cycle `now`.
-    pub(crate) fn queue(&self, router: u32, port: u8, now: u64) -> u32 {
+    /// Flits bound for a port of a router, as the router `here` knows it in cycle `now`.
+    pub(crate) fn bound(&self, (router, port): (u32, u8), here: u32, now: u64) -> u32 {
+        let delay = if router == here { 1 } else { self.delay };
         let queue = &self.queues[router as usize * self.ports + usize::from(port)];
-        let known = queue.changes.iter().take_while(|(cycle, _)| cycle + self.delay <= now);
+        let known = queue.changes.iter().take_while(|(cycle, _)| cycle + delay <= now);
         known.fold(queue.before, |sum, (_, flits)| sum.wrapping_add(*flits))
     }
     pub(crate) fn memory_bytes(&self) -> usize {

@@ -229,7 +229,7 @@ impl<T: Route, const N: usize, const P: usize, const W: usize> Routers<T, N, P, 
         }
     }
 
-    /// Output channel `o` has so many flits more in its queue, or fewer, for routers that look at it.
+    /// So many flits more, or fewer, are bound for the port of output channel `o`: for routers that look at it.
     #[inline(always)]
     pub(super) fn tell(&mut self, o: u32, flits: u32) {
         if T::LOOKS && self.news.on() {
@@ -273,7 +273,7 @@ impl<T: Route, const N: usize, const P: usize, const W: usize> Routers<T, N, P, 
             let r = i >> Self::ROUTER;
             let at = self.first_router + r;
             let hop = if T::LOOKS {
-                let news = (&self.news, self.calendar.now);
+                let news = (&self.news, self.calendar.now, at);
                 let view = View::new(&self.routers[r as usize].outputs, Self::PORT, (self.vcs, self.buffer), news);
                 let input = i >> Self::PORT & (P as u32 - 1);
                 self.topology.choose(at, input as u8, &mut hot.route, &view)
@@ -282,6 +282,8 @@ impl<T: Route, const N: usize, const P: usize, const W: usize> Routers<T, N, P, 
             };
             hot.mark = (hop.port as u32) << Self::PORT | self.allowed[hop.class.index() % Class::COUNT] << 16;
             hot.routers += 1;
+            let flits = u32::from(hot.flits);
+            self.tell(r << Self::ROUTER | u32::from(hop.port) << Self::PORT, flits);
         }
         for (i, packet) in due.arrivals.drain(..) {
             self.trace(packet, i, Stage::Arrived);

@@ -215,8 +215,9 @@ pub trait Outputs {
     fn used(&self, port: u8) -> u32;
     /// Channels of `port` that a packet owns.
     fn owned(&self, port: u8) -> u32;
-    /// The same as [`Outputs::used`] of another router, as far as this one has been told ([`Route::told`]).
-    fn used_at(&self, router: u32, port: u8) -> u32;
+    /// Flits of packets at `router` on their way to `port`, and of those that may still be in the buffers behind it: of
+    /// this router in the cycle before, of another one as far as this one has been told ([`Route::told`]).
+    fn bound(&self, router: u32, port: u8) -> u32;
 }
 
 /// A topology by which the generic profile routes: called once for every packet and router, and compiled into the
@@ -229,11 +230,11 @@ pub trait Route: Topology + Clone + 'static {
     fn choose(&self, router: u32, _input: u8, route: &mut RouteState, _outputs: &impl Outputs) -> Hop {
         self.next(router, route)
     }
-    /// Cycles of the link over which routers tell others of their queues; None if nobody is told.
+    /// Cycles of the link over which routers tell others what is bound for their ports; None if nobody is told.
     fn news_delay(&self) -> Option<u8> {
         None
     }
-    /// Routers that are told of the queue of `port` of `router`; links join them.
+    /// Routers that are told what is bound for `port` of `router`, itself included; links join them.
     fn told(&self, _router: u32, _port: u8) -> Range<u32> {
         0..0
     }

@@ -31,7 +31,7 @@ impl Outputs for Queues {
     fn owned(&self, _port: u8) -> u32 {
         0
     }
-    fn used_at(&self, _router: u32, port: u8) -> u32 {
+    fn bound(&self, _router: u32, port: u8) -> u32 {
         self.used(port)
     }
 }

@@ -126,8 +126,8 @@ impl Dragonfly {
     /// that of the shortest way by more than a threshold.
     fn is_shorter(&self, router: u32, route: &RouteState, outputs: &impl Outputs) -> bool {
         let queue = |to: u32| match self.exit(router / self.group(), to) {
-            (exit, port) if self.routing == Routing::UgalG && exit != router % self.group() => {
-                outputs.used_at(router / self.group() * self.group() + exit, port as u8)
+            (exit, port) if self.routing == Routing::UgalG => {
+                outputs.bound(router / self.group() * self.group() + exit, port as u8)
             }
             _ => outputs.used(self.port_to(router, to) as u8),
         };
@@ -257,7 +257,7 @@ impl Topology for Dragonfly {
 
 impl Route for Dragonfly {
     const LOOKS: bool = true;
-    /// UGAL decides at the first router; UGAL-G by the queues of the group's links to others. PAR decides there and, if for the shortest way, at the router that has the link to
+    /// UGAL decides at the first router; UGAL-G by what is bound for the group's links to others. PAR decides there and, if for the shortest way, at the router that has the link to
     /// the destination's group, each time with a detour drawn anew.
     #[inline(always)]
     fn choose(&self, router: u32, input: u8, route: &mut RouteState, outputs: &impl Outputs) -> Hop {

@@ -155,7 +155,7 @@ impl<T: Route, const N: usize, const P: usize, const W: usize> Routers<T, N, P, 
         }
     }
 
-    /// Output channel `o` has so many flits more in its queue, or fewer, for routers that look at it.
+    /// So many flits more, or fewer, are bound for the port of output channel `o`: for routers that look at it.
     #[inline(always)]
     pub(super) fn tell(&mut self, o: u32, flits: u32) {
         if T::LOOKS && self.news.on() {
@@ -214,7 +214,7 @@ impl<T: Route, const N: usize, const P: usize, const W: usize> Routers<T, N, P, 
             let hot = &mut self.pool.hot[packet.index()];
             let at = self.first_router + r;
             let hop = if T::LOOKS {
-                let news = (&self.news, self.calendar.now);
+                let news = (&self.news, self.calendar.now, at);
                 let view = View::new(&self.routers[r as usize].outputs, Self::PORT, (self.vcs, self.buffer), news);
                 self.topology.choose(at, (i >> Self::PORT) as u8, &mut hot.route, &view)
             } else {
@@ -222,6 +222,8 @@ impl<T: Route, const N: usize, const P: usize, const W: usize> Routers<T, N, P, 
             };
             hot.mark = (hop.port as u32) << Self::PORT | self.allowed[hop.class.index() % Class::COUNT] << 16;
             hot.routers += 1;
+            let flits = u32::from(hot.flits);
+            self.tell(r << Self::ROUTER | u32::from(hop.port) << Self::PORT, flits);
             let router = &mut self.routers[r as usize];
             if idle {
                 router.compete(i, packet, &self.pool);

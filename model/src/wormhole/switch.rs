@@ -248,7 +248,6 @@ impl<T: Route, const N: usize, const P: usize, const W: usize> Routers<T, N, P, 
         } else {
             router.ready.clear(i);
         }
-        self.tell(r << Self::ROUTER | oc, 1);
         match near.wire {
             Wire::Router => {
                 self.calendar.after(GRANT_TO_CREDIT + usize::from(near.extra)).credits.push(near.peer + v);

@@ -128,7 +128,7 @@ impl Net for Dragonfly {
                 Far::Router(next, _) if self.way == Way::UgalG && self.group(next) == here => {
                     queue(next, self.towards(next, to), 2 + self.local)
                 }
-                _ => queue(router, first, 0),
+                _ => queue(router, first, u64::from(self.way == Way::UgalG)),
             }
         };
         let longer = |&by: &usize| queue(to) > 2 * queue(by) + 30;

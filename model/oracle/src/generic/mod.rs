@@ -84,9 +84,10 @@ pub fn run(p: &Parameters, sent: &[Sent], cycle: u64) -> Vec<Received> {
     let mut coming: Vec<(u64, Happens)> = Vec::new();
     let mut received = Vec::new();
     let mut now = 0u64;
-    // Queues after every cycle, the last one first.
+    // Flits of packets at a router bound for a port; those and its queue after every cycle, the last one first.
+    let mut bound = vec![vec![0; ports]; routers];
     let mut before: VecDeque<Vec<Vec<i64>>> = VecDeque::new();
-    let used = |channels: &Vec<Output>| channels.iter().map(|o| p.buffer - o.credits).sum();
+    let used = |channels: &Vec<Output>| channels.iter().map(|o| p.buffer - o.credits).sum::<i64>();
     while received.len() < sent.len() {
         assert!(now < 10_000_000, "the oracle does not finish");
         // Phase 1.
@@ -102,7 +103,10 @@ pub fn run(p: &Parameters, sent: &[Sent], cycle: u64) -> Vec<Received> {
                         0 => used(&outputs[r][out]),
                         _ => before.get(ago as usize - 1).map_or(0, |cycle| cycle[r][out]),
                     };
-                    p.net.look(router, sent[packet.index].dst, &mut packet, port, &queue);
+                    let Sent { dst, flits, .. } = sent[packet.index];
+                    p.net.look(router, dst, &mut packet, port, &queue);
+                    let out = p.net.route(router, dst, &mut packet.clone(), vcs).0;
+                    bound[router][out] += flits as i64;
                     let input = &mut inputs[router][port][vc];
                     if input.packets.is_empty() {
                         input.asks_from = input.asks_from.max(now);
@@ -203,6 +207,7 @@ pub fn run(p: &Parameters, sent: &[Sent], cycle: u64) -> Vec<Received> {
                 let input = &mut inputs[r][port][vc];
                 let packet = input.packets.pop_front().unwrap();
                 let flits = sent[packet.index].flits;
+                bound[r][out] -= flits as i64;
                 let (_, ov) = input.output.take().unwrap();
                 input.wants = None;
                 input.asks_from = now + flits;
@@ -233,7 +238,8 @@ pub fn run(p: &Parameters, sent: &[Sent], cycle: u64) -> Vec<Received> {
                 }
             }
         }
-        before.push_front(outputs.iter().map(|ports| ports.iter().map(used).collect()).collect());
+        let all = |r: usize| (0..ports).map(|o| bound[r][o] + used(&outputs[r][o])).collect();
+        before.push_front((0..routers).map(all).collect());
         before.truncate(REMEMBERED);
         now += 1;
     }

@@ -22,7 +22,16 @@ pub struct Packet {
 
 impl Packet {
     pub(crate) fn new(index: usize, word: u64) -> Packet {
-        Packet { index, plus: Vec::new(), upper: Vec::new(), word, routers: 0, via: None, down: false, undecided: false }
+        Packet {
+            index,
+            plus: Vec::new(),
+            upper: Vec::new(),
+            word,
+            routers: 0,
+            via: None,
+            down: false,
+            undecided: false,
+        }
     }
     /// The next random number below `n`.
     pub(crate) fn draw(&mut self, n: usize) -> usize {
@@ -56,7 +65,7 @@ pub trait Net {
     fn route(&self, router: usize, dst: u32, packet: &mut Packet, vcs: usize) -> (usize, usize, usize);
 }
 
-/// Flits in the queue of an output: of a router and port, after all decisions of so many cycles ago; 0: now.
+/// Of a router and port: flits in its queue now, or those bound for it after all decisions of so many cycles ago.
 pub(crate) type Queues<'a> = dyn Fn(usize, usize, u64) -> i64 + 'a;
 
 type Read = fn(kind: &str, rest: &str) -> Box<dyn Net>;

@@ -1,8 +1,8 @@
 //! Wormhole switching as `docs/explain/model.md` has it: cycle by cycle, flit by flit, everything looked at in every
 //! cycle.
 
-use super::generic::{Parameters, REMEMBERED};
 use super::generic::net::{Far, Packet};
+use super::generic::{Parameters, REMEMBERED};
 use super::{Received, Sent};
 use std::collections::VecDeque;
 
@@ -102,7 +102,9 @@ struct World<'a> {
     received: Vec<Received>,
     /// Routers passed by packets being received.
     passed: Vec<u64>,
-    /// Queues after every cycle, the last one first.
+    /// Flits of packets at a router bound for a port.
+    bound: Vec<Vec<i64>>,
+    /// Those and the queues after every cycle, the last one first.
     before: VecDeque<Vec<Vec<i64>>>,
 }
 
@@ -124,7 +126,8 @@ impl World<'_> {
         let routers = (0..p.net.routers()).map(router).collect();
         let passed = vec![0; sent.len()];
         let (coming, received, before) = (Vec::new(), Vec::new(), VecDeque::new());
-        World { p, hold, sent, cycle, now: 0, routers, sources, coming, received, passed, before }
+        let bound = vec![vec![0; ports]; p.net.routers()];
+        World { p, hold, sent, cycle, now: 0, routers, sources, coming, received, passed, bound, before }
     }
 
     /// Flits in the queue of an output.
@@ -133,7 +136,7 @@ impl World<'_> {
     }
 
     fn remember(&mut self) {
-        let of = |r| (0..self.p.net.ports()).map(|port| self.used(r, port)).collect();
+        let of = |r: usize| (0..self.p.net.ports()).map(|port| self.bound[r][port] + self.used(r, port)).collect();
         let queues = (0..self.routers.len()).map(of).collect();
         self.before.push_front(queues);
         self.before.truncate(REMEMBERED);
@@ -154,7 +157,10 @@ impl World<'_> {
                             0 => self.used(r, out),
                             _ => self.before.get(ago as usize - 1).map_or(0, |cycle| cycle[r][out]),
                         };
-                        self.p.net.look(router, self.sent[packet.index].dst, packet, port, &queue);
+                        let Sent { dst, flits, .. } = self.sent[packet.index];
+                        self.p.net.look(router, dst, packet, port, &queue);
+                        let out = self.p.net.route(router, dst, &mut packet.clone(), self.p.vcs).0;
+                        self.bound[router][out] += flits as i64;
                     }
                     self.routers[router].inputs[port][vc].flits.push_back(flit);
                 }
@@ -310,6 +316,7 @@ impl World<'_> {
         let input = &mut router.inputs[port][vc];
         let State::Owns(out, ov) = input.state else { panic!("a flit passes without a channel") };
         let flit = input.flits.pop_front().unwrap();
+        self.bound[r][out] -= 1;
         let output = &mut router.outputs[out][ov];
         output.credits -= 1;
         if flit.tail {
