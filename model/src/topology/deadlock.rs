@@ -33,7 +33,7 @@ impl Outputs for Queues {
     }
     /// Half of all ports are full, if any is.
     fn bound(&self, router: u32, port: u8) -> u32 {
-        let full = rng::mix(u64::from(router) << 8 | u64::from(port)) % 2 == 0;
+        let full = rng::mix(u64::from(router) << 8 | u64::from(port)).is_multiple_of(2);
         if self.full.is_some() && full { self.used } else { 0 }
     }
 }

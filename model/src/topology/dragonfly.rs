@@ -116,7 +116,7 @@ impl Dragonfly {
     fn class(&self, phase: Phase) -> Class {
         Class::Step(phase as u8 - self.first() as u8)
     }
-    /// Draws the group of a detour. None if it is that of the source or of the destination.
+    /// Draws the group of a detour. False if it is that of the source or of the destination.
     fn draw(&self, route: &mut RouteState, from: u32, to: u32) -> bool {
         let by = rng::below(route.advance(), self.groups().into()) as u32;
         route.lo = route.lo & !(0xff_ffff << DESTINATION) | u64::from(by) << DESTINATION;
@@ -262,10 +262,12 @@ impl Route for Dragonfly {
     #[inline(always)]
     fn choose(&self, router: u32, input: u8, route: &mut RouteState, outputs: &impl Outputs) -> Hop {
         match phase(route) {
-            Phase::Detour if matches!(self.routing, Routing::Ugal | Routing::UgalG) && u32::from(input) < self.p => {
-                if !self.is_shorter(router, route, outputs) {
-                    enter(route, Phase::Towards);
-                }
+            Phase::Detour
+                if matches!(self.routing, Routing::Ugal | Routing::UgalG)
+                    && u32::from(input) < self.p
+                    && !self.is_shorter(router, route, outputs) =>
+            {
+                enter(route, Phase::Towards);
             }
             Phase::Undecided => {
                 let (from, to) = (router / self.group(), self.home(route.lo as u32));

@@ -363,7 +363,7 @@ proptest! {
         let lengths: Vec<u64> = (1..=longest).collect();
         let mut sent = traffic(seed, endpoints, 15 * endpoints, &lengths, longest * 1000 * 6 / load, false);
         let group = 2 * u32::from(p * p);
-        for s in sent.iter_mut().filter(|s| mix(s.at) % 4 != 0) {
+        for s in sent.iter_mut().filter(|s| !mix(s.at).is_multiple_of(4)) {
             s.dst = (s.src / group * group + group + s.dst % group) % endpoints as u32;
         }
         let parameters = parameters_of(dragonfly::of(&text, way), &config, &sent);
