@@ -151,6 +151,7 @@ impl<T: Route, const N: usize, const P: usize, const W: usize> Engine for Router
                 * size_of::<Delivery>()
             + self.link_loads.capacity() * size_of::<LinkLoad>()
             + self.pool.memory_bytes()
+            + self.news.memory_bytes()
     }
 }
 
@@ -177,6 +178,7 @@ impl<T: Route, const N: usize, const P: usize, const W: usize> Part for Routers<
             Message::Credit { channel, flits } => {
                 self.calendar.soon_at(cycle, channel).credits.push((channel, flits as u32));
             }
+            Message::Queue(change) => self.news.accept(&change),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! All routers of a network, or of a part of it, and a cycle of them.
 
 use super::allocators::Scratch;
+use super::news::News;
 use super::state::{
     Arrived, Bits, Block, Calendar, ChannelState, Clock, EJECT_TO_CREDIT, InVc, Mask, Message, NO_OWNER, OutVc, Port,
     Router, Soon, Source, Wire,
@@ -88,6 +89,8 @@ pub(super) struct Routers<T, const N: usize, const P: usize, const W: usize> {
     pub(super) outgoing: Vec<(u16, u64, Message)>,
     pub(super) counters: Totals,
     pub(super) tracer: Tracer,
+    /// What routers have been told of others' queues.
+    pub(super) news: News,
     /// Per port; empty unless somebody asked.
     pub(super) link_loads: Vec<LinkLoad>,
 }
@@ -175,6 +178,7 @@ impl<T: Route, const N: usize, const P: usize, const W: usize> Routers<T, N, P, 
             counters: Totals::default(),
             tracer: Tracer::default(),
             link_loads: Vec::new(),
+            news: News::new(&topology, range),
             topology,
         }
     }
@@ -225,8 +229,21 @@ impl<T: Route, const N: usize, const P: usize, const W: usize> Routers<T, N, P, 
         }
     }
 
+    /// So many flits more, or fewer, are bound for the port of output channel `o`: for routers that look at it.
+    #[inline(always)]
+    pub(super) fn tell(&mut self, o: u32, flits: u32) {
+        if T::LOOKS && self.news.on() {
+            let port = (o >> Self::PORT) as u8 & (P as u8 - 1);
+            let place = (self.first_router + (o >> Self::ROUTER), port, self.calendar.now);
+            let outgoing = &mut self.outgoing;
+            let post = |part, due, change| outgoing.push((part, due, Message::Queue(change)));
+            self.news.change(&self.topology, place, flits, post);
+        }
+    }
+
     fn apply_credits(&mut self, due: &mut Soon) {
         for (o, flits) in due.credits.drain(..) {
+            self.tell(o, flits.wrapping_neg());
             let r = o >> Self::ROUTER;
             let router = &mut self.routers[r as usize];
             let out = router.output(o);
@@ -256,7 +273,8 @@ impl<T: Route, const N: usize, const P: usize, const W: usize> Routers<T, N, P, 
             let r = i >> Self::ROUTER;
             let at = self.first_router + r;
             let hop = if T::LOOKS {
-                let view = View::new(&self.routers[r as usize].outputs, Self::PORT, (self.vcs, self.buffer));
+                let news = (&self.news, self.calendar.now, at);
+                let view = View::new(&self.routers[r as usize].outputs, Self::PORT, (self.vcs, self.buffer), news);
                 let input = i >> Self::PORT & (P as u32 - 1);
                 self.topology.choose(at, input as u8, &mut hot.route, &view)
             } else {
@@ -264,6 +282,8 @@ impl<T: Route, const N: usize, const P: usize, const W: usize> Routers<T, N, P, 
             };
             hot.mark = (hop.port as u32) << Self::PORT | self.allowed[hop.class.index() % Class::COUNT] << 16;
             hot.routers += 1;
+            let flits = u32::from(hot.flits);
+            self.tell(r << Self::ROUTER | u32::from(hop.port) << Self::PORT, flits);
         }
         for (i, packet) in due.arrivals.drain(..) {
             self.trace(packet, i, Stage::Arrived);

@@ -4,6 +4,7 @@
 //! two. Channels are numbered port · N/P + channel, and sets of them are masks of `W` words
 //! ([`Mask`]); most routers have few enough channels for one word.
 
+use super::news::Change;
 use super::view::Output;
 use crate::pool::{Cold, Hot, Pool, Queue};
 use angara_fabric::Tick;
@@ -258,6 +259,8 @@ pub(crate) enum Message {
         /// How many.
         flits: u16,
     },
+    /// A queue has changed.
+    Queue(Change),
 }
 
 impl Packed for Message {
@@ -275,6 +278,10 @@ impl Packed for Message {
                 channel.pack(out);
                 flits.pack(out);
             }
+            Message::Queue(change) => {
+                out.push(2);
+                change.pack(out);
+            }
         }
     }
     fn unpack(from: &mut &[u8]) -> Option<Message> {
@@ -286,6 +293,7 @@ impl Packed for Message {
                 traced: bool::unpack(from)?,
             },
             1 => Message::Credit { channel: u32::unpack(from)?, flits: u16::unpack(from)? },
+            2 => Message::Queue(Change::unpack(from)?),
             _ => return None,
         })
     }

@@ -124,6 +124,7 @@ impl<T: Route, const N: usize, const P: usize, const W: usize> Engine for Router
             + self.delivered.capacity() * size_of::<Delivery>()
             + self.link_loads.capacity() * size_of::<LinkLoad>()
             + self.pool.memory_bytes()
+            + self.news.memory_bytes()
     }
 }
 
@@ -149,6 +150,7 @@ impl<T: Route, const N: usize, const P: usize, const W: usize> Part for Routers<
             }
             Message::Body(channel) => due.arrivals.push((channel, PacketHandle::NONE)),
             Message::Credit(channel) => due.credits.push(channel),
+            Message::Queue(change) => self.news.accept(&change),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::state::{Calendar, ChannelState, Due, InVc, Message, OutVc, Router, Source};
 use crate::generic::allocators::Scratch;
+use crate::generic::news::News;
 use crate::generic::routers::{Range, SOURCE_TO_ARRIVAL, longest};
 use crate::generic::state::{Bits, Clock, Mask, NO_OWNER};
 use crate::generic::view::View;
@@ -46,6 +47,8 @@ pub(crate) struct Routers<T, const N: usize, const P: usize, const W: usize> {
     pub(super) outgoing: Vec<(u16, u64, Message)>,
     pub(super) counters: Totals,
     pub(super) tracer: Tracer,
+    /// What routers have been told of others' queues.
+    pub(super) news: News,
     /// Per port; empty unless somebody asked.
     pub(super) link_loads: Vec<LinkLoad>,
 }
@@ -103,6 +106,7 @@ impl<T: Route, const N: usize, const P: usize, const W: usize> Routers<T, N, P, 
             counters: Totals::default(),
             tracer: Tracer::default(),
             link_loads: Vec::new(),
+            news: News::new(&topology, range),
             topology,
         }
     }
@@ -151,8 +155,21 @@ impl<T: Route, const N: usize, const P: usize, const W: usize> Routers<T, N, P, 
         }
     }
 
+    /// So many flits more, or fewer, are bound for the port of output channel `o`: for routers that look at it.
+    #[inline(always)]
+    pub(super) fn tell(&mut self, o: u32, flits: u32) {
+        if T::LOOKS && self.news.on() {
+            let port = (o >> Self::PORT) as u8 & (P as u8 - 1);
+            let place = (self.first_router + (o >> Self::ROUTER), port, self.calendar.now);
+            let outgoing = &mut self.outgoing;
+            let post = |part, due, change| outgoing.push((part, due, Message::Queue(change)));
+            self.news.change(&self.topology, place, flits, post);
+        }
+    }
+
     fn apply_credits(&mut self, due: &mut Due) {
         for o in due.credits.drain(..) {
+            self.tell(o, 1u32.wrapping_neg());
             let r = o >> Self::ROUTER;
             let router = &mut self.routers[r as usize];
             let out = router.output(o);
@@ -197,13 +214,16 @@ impl<T: Route, const N: usize, const P: usize, const W: usize> Routers<T, N, P, 
             let hot = &mut self.pool.hot[packet.index()];
             let at = self.first_router + r;
             let hop = if T::LOOKS {
-                let view = View::new(&self.routers[r as usize].outputs, Self::PORT, (self.vcs, self.buffer));
+                let news = (&self.news, self.calendar.now, at);
+                let view = View::new(&self.routers[r as usize].outputs, Self::PORT, (self.vcs, self.buffer), news);
                 self.topology.choose(at, (i >> Self::PORT) as u8, &mut hot.route, &view)
             } else {
                 self.topology.next(at, &mut hot.route)
             };
             hot.mark = (hop.port as u32) << Self::PORT | self.allowed[hop.class.index() % Class::COUNT] << 16;
             hot.routers += 1;
+            let flits = u32::from(hot.flits);
+            self.tell(r << Self::ROUTER | u32::from(hop.port) << Self::PORT, flits);
             let router = &mut self.routers[r as usize];
             if idle {
                 router.compete(i, packet, &self.pool);

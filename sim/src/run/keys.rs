@@ -56,6 +56,10 @@ pub enum Routing {
     Valiant,
     /// Minimal or Valiant, by the queues of the first router (dragonfly, HyperX).
     Ugal,
+    /// As UGAL, by the queues of all links that leave the group (dragonfly).
+    UgalG,
+    /// As UGAL, and once more by the queues of another router of the group (dragonfly).
+    Par,
     /// Up and then down the levels of a graph.
     UpDown,
     /// As a file says (graphs).
@@ -71,6 +75,8 @@ impl Routing {
         ("minimal", Routing::Minimal),
         ("valiant", Routing::Valiant),
         ("ugal", Routing::Ugal),
+        ("ugal-g", Routing::UgalG),
+        ("par", Routing::Par),
         ("updown", Routing::UpDown),
     ];
 }
@@ -203,7 +209,7 @@ keys! {
     /// How rings are kept from deadlock; bubble belongs to angara, dateline to generic
     #[arg(long, value_enum)]
     deadlock: Deadlock,
-    /// dor, adaptive (instead of dor, with router angara), nca, minimal, valiant, ugal, updown or table:FILE [default: what the topology takes; dor on a torus, minimal on a graph]
+    /// dor, adaptive (instead of dor, with router angara), nca, minimal, valiant, ugal, ugal-g, par, updown or table:FILE [default: what the topology takes; dor on a torus, minimal on a graph]
     #[arg(long, value_name = "ROUTING")]
     #[serde(deserialize_with = "text")]
     routing: Routing,
