@@ -10,9 +10,10 @@
 use super::Progress;
 use super::balance::{Balance, Overload, Ports};
 use super::experiment::Experiment;
+use super::latencies::Latencies;
 use super::outcome::{Outcome, Percentiles, ProbeOutcome, peak_rss_bytes};
 use super::record::{Record, Start};
-use super::stats::{Batch, FINE, Histogram, Interval};
+use super::stats::{Batch, FINE, Interval};
 use super::together::{limbs, whole};
 use super::verdict::{BATCHES_MIN, PARTS, growing, settled};
 use crate::Error;
@@ -259,7 +260,7 @@ impl<'a> DriverState<'a> {
         self.balance.tick(&self.experiment.together);
         let pushed = self.record.batches.pushed();
         if pushed.is_power_of_two() {
-            self.record.histograms.push(Histogram::default());
+            self.record.latencies.push(Latencies::default());
             self.mark();
         }
         let parts = self.record.batches.coarse(PARTS);
@@ -455,7 +456,7 @@ impl<'a> DriverState<'a> {
             batch.flits += u64::from(d.flits);
             batch.latency += u128::from(latency);
             batch.routers += u64::from(d.routers);
-            self.record.histogram().record(latency.div_ceil(cycle));
+            self.record.current().record(latency, cycle, usize::from(d.routers), d.flits);
         }
     }
 
@@ -493,7 +494,7 @@ impl<'a> DriverState<'a> {
     /// Adds up what the processes have kept apart during the run.
     fn gather(&mut self) -> Whole {
         let together = &self.experiment.together;
-        self.record.histograms.iter_mut().for_each(|h| h.gather(together));
+        self.record.latencies.iter_mut().for_each(|l| l.gather(together));
         let (p, counters) = (&mut self.probe, self.network.counters());
         let [a, b, c, d] = limbs(p.sum);
         let bytes = self.network.memory_bytes() as u64;
@@ -514,7 +515,8 @@ impl<'a> DriverState<'a> {
         let measured_cycles = self.cycle - warmup_cycles;
         let nodes = self.experiment.placement.len() as f64;
         let per_node = |flits: u64| flits as f64 / (nodes * measured_cycles.max(1) as f64);
-        let h = self.record.latencies(skipped);
+        let latencies = self.record.latencies(skipped);
+        let h = &latencies.all;
         let percentile = |q| h.quantile(q) as f64;
         let p = &self.probe;
         let interval = batches.latency();
@@ -530,6 +532,8 @@ impl<'a> DriverState<'a> {
                 p99: percentile(0.99),
                 max: h.max() as f64,
             },
+            latency_by_routers: latencies.of_routers(cycle),
+            latency_by_flits: latencies.of_flits(cycle),
             accepted_flits_per_node_cycle: per_node(total.flits),
             offered_flits_per_node_cycle: per_node(total.created_flits),
             sources: self.balance.fairness(&start.accounts, measured_cycles),
@@ -560,7 +564,7 @@ impl<'a> DriverState<'a> {
             flit_hops_per_s: whole.flit_hops as f64 / wall_s,
             peak_rss_bytes: peak_rss_bytes(),
             model_bytes: whole.model_bytes,
-            histogram: h,
+            histogram: latencies.all,
             links: None,
             observed: Observed::default(),
         }

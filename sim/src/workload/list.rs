@@ -5,8 +5,8 @@ use super::{Plot, Report, Shows, Watch, Workload, WorkloadKind};
 use crate::Error;
 use crate::plot::Chart;
 use crate::run::Experiment;
+use crate::run::latencies::{self, Latencies};
 use crate::run::outcome::Percentiles;
-use crate::run::stats::Histogram;
 use crate::traffic::file::TextFile;
 use angara_model::{Injection, TrafficClass};
 use std::sync::Arc;
@@ -143,7 +143,7 @@ impl Workload for List {
             arrived.latency += u128::from(d.tail - d.at);
             arrived.routers += u64::from(d.routers);
             arrived.end = arrived.end.max(d.tail);
-            arrived.histogram.record((d.tail - d.at).div_ceil(cycle));
+            arrived.latencies.record(d.tail - d.at, cycle, usize::from(d.routers), d.flits);
             closed.look(watch, "replaying", arrived.messages, total)?;
         }
         let mut report = Report::new(&format!("{} · {total} messages of {}", experiment.title(), self.file));
@@ -163,8 +163,7 @@ struct Arrived {
     routers: u64,
     /// When the last one did, ps.
     end: u64,
-    /// Latencies, cycles.
-    histogram: Histogram,
+    latencies: Latencies,
 }
 
 impl Arrived {
@@ -173,28 +172,28 @@ impl Arrived {
         let (mean, cycles) = (self.latency as f64 / messages, self.end.div_ceil(cycle));
         let accepted = self.flits as f64 / (nodes as f64 * cycles.max(1) as f64);
         let routers = self.routers as f64 / messages;
-        let quantile = |q| self.histogram.quantile(q) as f64;
-        let p = Percentiles {
-            p50: quantile(0.5),
-            p95: quantile(0.95),
-            p99: quantile(0.99),
-            max: self.histogram.max() as f64,
-        };
+        let h = &self.latencies.all;
+        let (by_routers, by_flits) = (self.latencies.of_routers(cycle), self.latencies.of_flits(cycle));
+        let quantile = |q| h.quantile(q) as f64;
+        let p = Percentiles { p50: quantile(0.5), p95: quantile(0.95), p99: quantile(0.99), max: h.max() as f64 };
         report.line("latency", format!("{:.2} cycles ({:.1} ns)", mean / cycle as f64, mean / 1000.0));
         let text = format!("half {:.0}, 95 % {:.0}, 99 % {:.0}, largest {:.0} cycles", p.p50, p.p95, p.p99, p.max);
         report.line("", text);
+        latencies::lines(&by_routers, &by_flits).for_each(|(name, text)| report.line(name, text));
         report.line("all arrived", format!("after {cycles} cycles ({:.1} ns)", self.end as f64 / 1000.0));
         report.line("accepted", format!("{accepted:.4} flits per node and cycle until then"));
         report.line("routers visited", format!("{routers:.3}"));
         report.set("packet_latency_cycles", mean / cycle as f64);
         report.set("packet_latency_ns", mean / 1000.0);
         report.set("latency_percentiles_cycles", p);
+        report.set("latency_by_routers", by_routers);
+        report.set("latency_by_flits", by_flits);
         report.set("time_cycles", cycles);
         report.set("time_ns", self.end as f64 / 1000.0);
         report.set("accepted_flits_per_node_cycle", accepted);
         report.set("mean_routers_visited", routers);
         report.set("cycle_ps", cycle);
-        report.histograms.push(("latency".into(), self.histogram.clone()));
+        report.histograms.push(("latency".into(), h.clone()));
         report.chart("histogram", self.chart());
         report.plots.push(Plot::new("latency", "packet_latency_cycles", "mean latency, cycles"));
         report.plots.push(Plot::new("time", "time_ns", "time, ns"));
@@ -202,7 +201,7 @@ impl Arrived {
 
     /// Share of messages over their latency.
     fn chart(&self) -> Chart {
-        let curve = ("latency".into(), self.histogram.shares());
+        let curve = ("latency".into(), self.latencies.all.shares());
         Chart::of_latencies("Latency of the list's messages".into(), vec![curve])
     }
 }
