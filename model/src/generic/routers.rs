@@ -11,6 +11,7 @@ use crate::parallel::part_of;
 use crate::pool::{Pool, Queue};
 use crate::setup::Generic;
 use crate::topology::{Class, End, Route, Topology};
+use crate::waits::Waiting;
 use angara_fabric::bits::bits;
 use angara_fabric::raw::{Delivery, LinkLoad, PacketHandle, Stage, Totals, Tracer};
 use std::cmp::Reverse;
@@ -93,6 +94,8 @@ pub(super) struct Routers<T, const N: usize, const P: usize, const W: usize> {
     pub(super) news: News,
     /// Per port; empty unless somebody asked.
     pub(super) link_loads: Vec<LinkLoad>,
+    /// Nobody's unless somebody asked.
+    pub(super) waiting: Waiting<W>,
 }
 
 /// Cycles beyond one that a flit takes on the longest link.
@@ -179,6 +182,7 @@ impl<T: Route, const N: usize, const P: usize, const W: usize> Routers<T, N, P, 
             tracer: Tracer::default(),
             link_loads: Vec::new(),
             news: News::new(&topology, range),
+            waiting: Waiting::default(),
             topology,
         }
     }
@@ -218,6 +222,9 @@ impl<T: Route, const N: usize, const P: usize, const W: usize> Routers<T, N, P, 
                 self.send(self.here.first_source + (w * 64) as u32 + bit);
             }
         }
+        if self.waiting.on() {
+            self.ask();
+        }
         for w in 0..self.here.awake.0.len() {
             let mut again = 0;
             for bit in bits(std::mem::take(&mut self.here.awake.0[w])) {
@@ -226,6 +233,44 @@ impl<T: Route, const N: usize, const P: usize, const W: usize> Routers<T, N, P, 
                 }
             }
             self.here.awake.0[w] |= again;
+        }
+        if self.waiting.on() {
+            self.count_waits();
+        }
+    }
+
+    /// Routers of the block being processed.
+    fn routers_here(&self) -> std::ops::Range<usize> {
+        let first = self.here.first_router as usize;
+        first..self.routers.len().min(first + self.here.awake.0.len() * 64)
+    }
+
+    /// Notes who wants what before this cycle's decisions, and counts those that have an output channel without room.
+    #[cold]
+    fn ask(&mut self) {
+        for r in self.routers_here() {
+            let router = &self.routers[r];
+            self.waiting.ask(r, router.allocating, router.ready);
+            let short = router.outputs.iter().enumerate().filter(|(_, out)| out.wanted != 0);
+            for (o, _) in short {
+                self.waiting.waits[r * P + (o >> Self::PORT)].credit += 1;
+            }
+        }
+    }
+
+    /// Counts those that wanted something and did not get it.
+    #[cold]
+    fn count_waits(&mut self) {
+        for r in self.routers_here() {
+            let router = &self.routers[r];
+            let out = |i: u32| r * P + (router.inputs[i as usize % N].out as usize >> Self::PORT);
+            let [mut allocating, mut ready] = self.waiting.left(r, router.allocating, router.ready);
+            while let Some(i) = allocating.pop() {
+                self.waiting.waits[out(i)].channel += 1;
+            }
+            while let Some(i) = ready.pop() {
+                self.waiting.waits[out(i)].switch += 1;
+            }
         }
     }
 

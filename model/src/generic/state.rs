@@ -48,6 +48,11 @@ impl<const W: usize> Mask<W> {
     pub(crate) fn has(&self, i: u32) -> bool {
         self.0[i as usize / 64 % W] >> (i % 64) & 1 != 0
     }
+    /// Those of both sets.
+    pub(crate) fn common(mut self, other: Self) -> Self {
+        (0..W).for_each(|w| self.0[w] &= other.0[w]);
+        self
+    }
     #[inline(always)]
     pub(crate) fn any(&self) -> bool {
         self.0.iter().any(|&w| w != 0)

@@ -9,6 +9,7 @@ use crate::generic::view::View;
 use crate::pool::{Pool, Queue};
 use crate::setup::Generic;
 use crate::topology::{Class, Route};
+use crate::waits::Waiting;
 use angara_fabric::bits::bits;
 use angara_fabric::raw::{Delivery, LinkLoad, PacketHandle, Stage, Totals, Tracer};
 use std::cmp::Reverse;
@@ -51,6 +52,8 @@ pub(crate) struct Routers<T, const N: usize, const P: usize, const W: usize> {
     pub(super) news: News,
     /// Per port; empty unless somebody asked.
     pub(super) link_loads: Vec<LinkLoad>,
+    /// Nobody's unless somebody asked.
+    pub(super) waiting: Waiting<W>,
 }
 
 impl<T: Route, const N: usize, const P: usize, const W: usize> Routers<T, N, P, W> {
@@ -107,6 +110,7 @@ impl<T: Route, const N: usize, const P: usize, const W: usize> Routers<T, N, P, 
             tracer: Tracer::default(),
             link_loads: Vec::new(),
             news: News::new(&topology, range),
+            waiting: Waiting::default(),
             topology,
         }
     }
@@ -144,6 +148,9 @@ impl<T: Route, const N: usize, const P: usize, const W: usize> Routers<T, N, P, 
             }
             self.sending.0[w] |= again;
         }
+        if self.waiting.on() {
+            self.ask();
+        }
         for w in 0..self.awake.0.len() {
             let mut again = 0;
             for bit in bits(std::mem::take(&mut self.awake.0[w])) {
@@ -152,6 +159,41 @@ impl<T: Route, const N: usize, const P: usize, const W: usize> Routers<T, N, P, 
                 }
             }
             self.awake.0[w] |= again;
+        }
+        if self.waiting.on() {
+            self.count_waits();
+        }
+    }
+
+    /// Notes who wants what before this cycle's decisions. Counts flits without a credit, and those that may pass the
+    /// switch: [`Self::forward`] takes one away that does.
+    #[cold]
+    fn ask(&mut self) {
+        for (r, router) in self.routers.iter().enumerate() {
+            self.waiting.ask(r, router.allocating, Mask::NONE);
+            for (o, out) in router.outputs.iter().enumerate().filter(|(_, out)| out.owner != NO_OWNER) {
+                let waits = &mut self.waiting.waits[r * P + (o >> Self::PORT)];
+                match (router.inputs[out.owner as usize % N].present, out.credits) {
+                    (0, _) => {}
+                    (_, 0) => waits.credit += 1,
+                    _ => waits.switch += 1,
+                }
+            }
+        }
+    }
+
+    /// Counts those that wanted an output channel and did not get it.
+    #[cold]
+    fn count_waits(&mut self) {
+        self.waiting.anyone = false;
+        for (r, router) in self.routers.iter().enumerate() {
+            let owned = router.outputs.iter().any(|out| out.owner != NO_OWNER);
+            self.waiting.anyone |= owned || router.allocating.any();
+            let [mut allocating, _] = self.waiting.left(r, router.allocating, Mask::NONE);
+            while let Some(i) = allocating.pop() {
+                let out = router.inputs[i as usize % N].out as usize >> Self::PORT;
+                self.waiting.waits[r * P + out].channel += 1;
+            }
         }
     }
 

@@ -4,7 +4,7 @@ use super::output::{Axes, Format, check_file, print, write, write_chart, write_c
 use super::{interrupt, progress};
 use crate::Error;
 use crate::booksim::Booksim;
-use crate::observe::{Capture, Captured, heat, timeline};
+use crate::observe::{Capture, Captured, Every, heat, timeline};
 use crate::run::{Experiment, Keys, Together, presets};
 use crate::toml_file::TomlFile;
 use crate::workload::Report;
@@ -50,6 +50,10 @@ struct Files {
         default_value = "svg,gnuplot"
     )]
     charts: Vec<Format>,
+    /// With --out: series.csv and series-links.csv, what the network and each link carried, held and kept waiting in every
+    /// N cycles
+    #[arg(long, value_name = "N", requires = "out", value_parser = whole::<u64>(1..=1_000_000_000))]
+    series: Option<u64>,
     #[command(flatten)]
     axes: Axes,
     /// Distribution of latencies: SVG, PDF (FILE.pdf), a script of gnuplot (FILE.gp) or numbers (FILE.csv)
@@ -110,6 +114,8 @@ fn run_as(args: RunArgs, save_packets: SavePackets, together: Together) -> Resul
     check_files(&files, &experiment)?;
     experiment.observe.links = files.heat_map.is_some() || files.out.is_some();
     experiment.observe.capture = capture(&files, &experiment)?;
+    let series = files.series.zip(files.out.clone());
+    experiment.observe.series = series.map(|(cycles, dir)| Every { cycles, dir });
     let first = together.is_first();
     if let Some(booksim) = booksim.filter(|_| first) {
         booksim.differences.iter().for_each(|difference| angara_protocol::complain!("note: {difference}"));
@@ -173,6 +179,10 @@ fn check_files(files: &Files, experiment: &Experiment) -> Result<(), Error> {
         ("--chrome-trace", &files.chrome_trace, true, ""),
         ("--capture", &files.capture, shown.packets, "this workload simulates several networks; leave it out"),
     ];
+    if let Some(cycles) = files.series.filter(|_| experiment.find_saturation.is_some() || !shown.links) {
+        let why = "the links of one network are watched, and here there are several or none; leave it out";
+        return Err(Error::invalid("--series", cycles, why));
+    }
     for (option, path, can, why) in asked {
         let Some(path) = path else { continue };
         if experiment.find_saturation.is_some() {

@@ -7,10 +7,12 @@ mod capture;
 #[cfg(feature = "plot")]
 pub mod heat;
 pub mod links;
+mod series;
 pub mod timeline;
 
 pub use capture::{Capture, Captured};
 pub use links::Links;
+pub use series::{Every, Series};
 
 use crate::Error;
 use angara_model::TraceEvent;
@@ -25,6 +27,8 @@ pub struct Observe {
     pub packets: Option<Selection>,
     /// Count what every link carries.
     pub links: bool,
+    /// Write what happens in every so many cycles.
+    pub series: Option<Every>,
     /// Keep packets.
     pub capture: Option<Capture>,
 }

@@ -17,7 +17,7 @@ use super::stats::{Batch, FINE, Interval};
 use super::together::{limbs, whole};
 use super::verdict::{BATCHES_MIN, PARTS, growing, settled};
 use crate::Error;
-use crate::observe::{Follower, Links, Observed};
+use crate::observe::{Follower, Links, Observed, Series};
 use crate::traffic::Source;
 use crate::workload::Watch;
 use angara_model::{Injection, Network, Profile, TrafficClass};
@@ -78,6 +78,9 @@ pub fn run(experiment: &Experiment, watch: &mut Watch<'_>) -> Result<Outcome, Er
             break;
         }
     }
+    if let Some(series) = state.series.take() {
+        series.finish(&state.network, state.cycle)?;
+    }
     let wall_s = started.elapsed().as_secs_f64();
     let whole = state.gather();
     let mut outcome = state.outcome(wall_s, whole);
@@ -136,6 +139,7 @@ struct DriverState<'a> {
     /// Packets created.
     created: u64,
     follower: Follower,
+    series: Option<Series>,
 }
 
 #[derive(Default)]
@@ -148,7 +152,13 @@ struct Probing {
 
 impl<'a> DriverState<'a> {
     fn new(experiment: &'a Experiment) -> Result<DriverState<'a>, Error> {
-        let network = experiment.build()?;
+        let mut network = experiment.build()?;
+        let observe = &experiment.observe;
+        if observe.links {
+            network.count_links();
+        }
+        let begin = |every| Series::begin(every, &mut network, &experiment.network);
+        let series = observe.series.as_ref().map(begin).transpose()?;
         let nodes = experiment.placement.len();
         let own = network.own_endpoints();
         let ranks: Vec<u32> = (0..nodes as u32).filter(|&r| own.contains(&experiment.placement[r as usize])).collect();
@@ -176,13 +186,11 @@ impl<'a> DriverState<'a> {
             probe: Probing { min: u64::MAX, ..Probing::default() },
             created: 0,
             follower: Follower::new(experiment.observe.packets.as_ref()),
+            series,
             network,
             experiment,
         };
         (0..state.sources.len() as u32).for_each(|source| state.file(source));
-        if experiment.observe.links {
-            state.network.count_links();
-        }
         state.mark();
         Ok(state)
     }
@@ -355,9 +363,11 @@ impl<'a> DriverState<'a> {
                 let change = self.experiment.together.total(self.change);
                 self.backlog.saturating_add_signed(change) >= OUTSTANDING_TOTAL
             };
-            while self.cycle < until {
-                self.create(&mut batch);
+            while let Some(next) = self.series.as_ref().map(Series::next).filter(|next| *next <= until) {
+                self.create_until(next, &mut batch);
+                self.series.as_mut().expect("one was found").advance(&mut self.network, next);
             }
+            self.create_until(until, &mut batch);
             self.network.advance(until * self.network.cycle() - 1);
             self.collect(&mut batch);
             self.change_cycles += i128::from(self.change) * cycles;
@@ -378,6 +388,13 @@ impl<'a> DriverState<'a> {
         self.backlog = self.backlog.wrapping_add(change);
         (self.change, self.change_cycles, self.held) = (0, 0, held > 0);
         Batch::of(numbers, self.backlog)
+    }
+
+    /// Creates the messages of all cycles before `until`.
+    fn create_until(&mut self, until: u64, batch: &mut Batch) {
+        while self.cycle < until {
+            self.create(batch);
+        }
     }
 
     /// Creates the messages of the next cycle.

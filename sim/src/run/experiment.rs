@@ -157,6 +157,10 @@ impl Experiment {
             let why = "several processes do not number packets as one does; start one process";
             return Err(Error::invalid("trace", packets, why));
         }
+        if let Some(series) = &self.observe.series {
+            let why = "several processes do not write one series; start one process";
+            return Err(Error::invalid("--series", series.cycles, why));
+        }
         self.network.check_threads(count).map_err(|e| Error::Network(e.to_string()))?;
         self.together = together;
         Ok(())
