@@ -120,6 +120,7 @@ pages! {
     races "docs/guide/races.md";
     running "docs/guide/running.md";
     simulator "docs/guide/simulator.md";
+    research "docs/guide/research.md";
     timeline "docs/guide/timeline.md";
     top "docs/guide/top.md";
     tutorial "docs/guide/tutorial.md";

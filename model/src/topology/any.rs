@@ -238,6 +238,9 @@ mod tests {
             }
             assert!(t.with_routing(Routing::Dor).is_err());
         }
+        for text in ["express:9x4,4", "express:5,2", "express:3x2x7,3", "express:4x4,200"] {
+            check(&*text.parse::<AnyTopology>().unwrap());
+        }
         for (text, diameter) in CAYLEY {
             let t: AnyTopology = text.parse().unwrap();
             check(&*t);
@@ -275,6 +278,7 @@ mod tests {
             "dragonfly:2",
             "dragonfly:2,1,1",
             "hyperx:4x4,4",
+            "express:8x8,4",
         ]
         .into_iter()
         .chain(cayley)
@@ -296,6 +300,8 @@ mod tests {
             ("dragonfly:2,0,1", "1 to 250 cycles"),
             ("hyperx:4x4", "SIZES,ENDPOINTS"),
             ("hyperx:60,6", "65 ports"),
+            ("express:8x8", "SIZES,SPAN"),
+            ("express:8x8,1", "give 2 to 250"),
             ("cayley:13", "group and generators"),
             ("cayley:8x8:1", "2 numbers"),
             ("cayley:8x8:2.0,0.1", "32 of 64"),

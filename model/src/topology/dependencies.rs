@@ -140,6 +140,7 @@ mod tests {
             "cayley:s4:2134,3214,4231",
             "random:16,4,2,7",
             "slimfly:5",
+            "express:9x5,3",
         ] {
             let topology: AnyTopology = text.parse().unwrap();
             let circle = circle(&*topology, 16);

@@ -13,6 +13,7 @@ mod contract;
 mod deadlock;
 pub mod dependencies;
 mod dragonfly;
+mod express;
 mod fat_tree;
 mod graph;
 mod grid;
@@ -27,6 +28,7 @@ pub use contract::{
     Topology, TopologyError, Written,
 };
 pub use dragonfly::Dragonfly;
+pub use express::Express;
 pub use fat_tree::FatTree;
 pub use graph::Graph;
 pub use grid::Grid;
@@ -39,4 +41,4 @@ impl Route for Clos {}
 impl Route for Cayley {}
 impl Route for Graph {}
 
-any::topologies! { Grid, FatTree, Clos, Cayley, Graph, Dragonfly, HyperX }
+any::topologies! { Grid, FatTree, Clos, Cayley, Graph, Dragonfly, HyperX, Express }

@@ -156,7 +156,7 @@ fn over(given: Keys, preset: Option<&str>, booksim: Option<&Path>) -> Result<(Ke
         (Some(name), _) => Ok((presets::under(given, name)?, None)),
         (None, Some(path)) => {
             let booksim = Booksim::read(path)?;
-            Ok((given.over(booksim.keys()?), Some(booksim)))
+            Ok((presets::over(given, booksim.keys()?), Some(booksim)))
         }
         (None, None) => Ok((given, None)),
     }

@@ -110,13 +110,20 @@ pub fn find(name: &str) -> Result<Keys, Error> {
 /// # Errors
 /// No such preset.
 pub fn under(given: Keys, name: &str) -> Result<Keys, Error> {
-    let mut preset = find(name)?;
+    Ok(over(given, find(name)?))
+}
+
+/// The settings `given`, and those of `base` where none is given, without those that what is given has no use for.
+pub fn over(given: Keys, mut base: Keys) -> Keys {
     if let Some(chosen) = &given.workload {
-        // A preset's traffic is not the user's mistake.
+        // Traffic that nobody asked for is not the user's mistake.
         let unread = TRAFFIC_KEYS.into_iter().filter(|key| !chosen.workload.keys().contains(key));
-        preset = unread.fold(preset, Keys::without);
+        base = unread.fold(base, Keys::without);
     }
-    Ok(given.over(preset))
+    if given.find_saturation.is_some() {
+        base.load = None;
+    }
+    given.over(base)
 }
 
 #[cfg(test)]
@@ -128,6 +135,12 @@ mod tests {
         for preset in PRESETS {
             find(preset.name).unwrap().resolve().map_err(|(e, key)| format!("{}: {key}: {e}", preset.name)).unwrap();
         }
+    }
+
+    #[test]
+    fn what_is_given_needs_no_settings_of_a_preset() {
+        let given = Keys { find_saturation: Some(0.1), ..Keys::default() };
+        under(given, "booksim-torus").unwrap().resolve().map_err(|(e, key)| format!("{key}: {e}")).unwrap();
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod cayley;
 mod clos;
 pub mod dragonfly;
+mod express;
 pub mod graph;
 mod grid;
 mod hyperx;

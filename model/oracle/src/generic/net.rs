@@ -1,6 +1,6 @@
 //! Interface of the oracle's networks, and the networks it knows.
 
-use super::{cayley, clos, dragonfly, graph, grid, hyperx, tree};
+use super::{cayley, clos, dragonfly, express, graph, grid, hyperx, tree};
 use crate::random;
 use proptest::prelude::*;
 
@@ -72,7 +72,7 @@ type Read = fn(kind: &str, rest: &str) -> Box<dyn Net>;
 type Shapes = fn() -> BoxedStrategy<String>;
 
 /// Every topology: its kinds, how its text is read, and how often which random ones are tried.
-const TOPOLOGIES: [(&[&str], Read, u32, Shapes); 8] = [
+const TOPOLOGIES: [(&[&str], Read, u32, Shapes); 9] = [
     (&["torus", "mesh"], grid::read, 6, grid::shapes),
     (&["fat-tree"], tree::read, 2, tree::shapes),
     (&["clos"], clos::read, 2, clos::shapes),
@@ -82,6 +82,7 @@ const TOPOLOGIES: [(&[&str], Read, u32, Shapes); 8] = [
     (&["graph", "anynet"], graph::read_file, 0, graph::shapes),
     (&["dragonfly"], dragonfly::read, 2, dragonfly::shapes),
     (&["hyperx"], hyperx::read, 2, hyperx::shapes),
+    (&["express"], express::read, 2, express::shapes),
 ];
 
 pub fn knows(kind: &str) -> bool {
