@@ -9,8 +9,6 @@ mod any;
 mod cayley;
 mod clos;
 mod contract;
-#[cfg(test)]
-mod deadlock;
 pub mod dependencies;
 mod dragonfly;
 mod fat_tree;

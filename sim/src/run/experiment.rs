@@ -598,6 +598,16 @@ fn own_routing(shape: &AnyTopology) -> Routing {
     }
 }
 
+/// The shape with packets of generic routers that find their way like this, or as it takes itself, and that way.
+///
+/// # Errors
+/// Which ways there are.
+pub fn routed(shape: AnyTopology, routing: Option<Routing>) -> Result<(AnyTopology, Routing), Error> {
+    let routing = routing.unwrap_or_else(|| own_routing(&shape));
+    let shape = with_routing(shape, Router::Generic, &routing).map_err(|(e, _)| e)?;
+    Ok((shape, routing))
+}
+
 /// The shape with packets that find their way like this, if they can.
 fn with_routing(shape: AnyTopology, router: Router, routing: &Routing) -> Blamed<AnyTopology> {
     let refuse = |why: String| (Error::invalid("routing", routing, why), "routing");
