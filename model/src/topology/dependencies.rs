@@ -3,9 +3,14 @@
 //! A packet that holds a channel waits for the next one of its way. If no chain of such waits comes back to where it
 //! began, somebody can always go on: nothing deadlocks (Dally and Seitz 1987). A channel here is one class of virtual
 //! channels of a link; those to endpoints always empty.
+//!
+//! Where a packet may escape at any time, it waits for its escape channel only, and counts as if it still held all
+//! escape channels it has been in. If no chain of these waits closes, escapes empty, and with them everything else
+//! (Duato 1993).
 
-use super::contract::{Class, Classes, End, Outputs, Route, Topology};
-use angara_fabric::rng::mix;
+use super::contract::{Class, Classes, End, Hop, Options, Outputs, Route, Routing, Topology};
+use angara_fabric::bits::bits;
+use angara_fabric::rng::{below, mix};
 use std::collections::{HashMap, HashSet};
 
 /// Queues that a packet meets on its way.
@@ -50,6 +55,18 @@ pub struct Step {
     pub port: u8,
     /// The channels it may use there.
     pub class: Class,
+    /// The hop it may take instead at any time, if there is one.
+    pub escape: Option<Hop>,
+}
+
+/// One of a packet's options, drawn at random: the port of any shortest way, or also the escape where there are queues.
+fn any(options: &Options, word: u64, queues: Queues) -> Hop {
+    let ports: Vec<u32> = bits(options.ports).collect();
+    let escapes = usize::from(queues != Queues::Empty || ports.is_empty());
+    match ports.get(below(word, (ports.len() + escapes) as u64) as usize) {
+        Some(&port) => Hop { port: port as u8, class: Class::ADAPTIVE },
+        None => options.escape,
+    }
 }
 
 /// Ways of packets as the engine routes them.
@@ -65,8 +82,14 @@ impl<T: Route> Ways for T {
         let (mut here, mut input) = self.attach(src);
         let mut way = Vec::new();
         while way.len() < 8 * self.routers() {
-            let hop = self.choose(here, input, &mut route, &Seen { queues, here });
-            way.push(Step { router: here, port: hop.port, class: hop.class });
+            let (hop, escape) = if Self::ADAPTS && self.routing() == Routing::Adaptive {
+                self.came(input, &mut route);
+                let options = self.options(here, &route);
+                (any(&options, mix(random ^ way.len() as u64), queues), Some(options.escape))
+            } else {
+                (self.choose(here, input, &mut route, &Seen { queues, here }), None)
+            };
+            way.push(Step { router: here, port: hop.port, class: hop.class, escape });
             let End::Router { router, port } = self.output(here, hop.port) else { break };
             (here, input) = (router, port);
         }
@@ -113,6 +136,9 @@ fn classes(topology: &dyn Topology, class: Class) -> std::ops::Range<u8> {
         (Classes::Halves, Class::Lower) => 0..1,
         (Classes::Halves, Class::Upper) => 1..2,
         (Classes::Steps(_), Class::Step(k)) => k..k + 1,
+        (Classes::Escape(_), Class::Lower) => 0..1,
+        (Classes::Escape(_), Class::Upper) => 1..2,
+        (Classes::Escape(n), Class::Step(_)) => n as u8..n as u8 + 1,
         _ => 0..all.count() as u8,
     }
 }
@@ -134,12 +160,19 @@ fn waits(topology: &dyn Ways, words: u64) -> HashMap<Channel, HashSet<Channel>> 
                 if !matches!(topology.output(step.router, step.port), End::Router { .. }) {
                     break;
                 }
-                let channel = |class| Channel { router: step.router, port: step.port, class };
-                let wanted: Vec<Channel> = classes(topology, step.class).map(channel).collect();
-                for channel in held {
+                let taken = Hop { port: step.port, class: step.class };
+                let hop = step.escape.unwrap_or(taken);
+                let channel = |class| Channel { router: step.router, port: hop.port, class };
+                let wanted: Vec<Channel> = classes(topology, hop.class).map(channel).collect();
+                for &channel in &held {
                     waits.entry(channel).or_default().extend(&wanted);
                 }
-                held = wanted;
+                match step.escape {
+                    None => held = wanted,
+                    Some(escape) if escape == taken => held.extend(wanted),
+                    // What it waits for is the escape; the channel it gets has room for it.
+                    Some(_) => {}
+                }
             }
         }
     }

@@ -21,8 +21,8 @@ pub use any::Outside;
 pub use cayley::Cayley;
 pub use clos::Clos;
 pub use contract::{
-    Cell, Class, Classes, DELAY_MAX, DIMS_MAX, End, Hop, NODES_MAX, Outputs, PORTS_MAX, Route, RouteState, Routing,
-    Topology, TopologyError, Written,
+    Cell, Class, Classes, DELAY_MAX, DIMS_MAX, End, Hop, NODES_MAX, Options, Outputs, PORTS_MAX, Route, RouteState,
+    Routing, Topology, TopologyError, Written,
 };
 pub use dragonfly::Dragonfly;
 pub use fat_tree::FatTree;
@@ -31,7 +31,6 @@ pub use grid::Grid;
 pub use hyperx::HyperX;
 pub use layout::{Layout, LayoutKind};
 
-impl Route for Grid {}
 impl Route for FatTree {}
 impl Route for Clos {}
 impl Route for Cayley {}

@@ -51,6 +51,16 @@ fn no_detours_wait_in_a_circle() {
     }
 }
 
+#[test]
+fn no_escapes_wait_in_a_circle() {
+    for text in ["torus:6", "torus:5x4x3", "torus:2x2x2", "mesh:4x3x2", "mesh:1", "hyperx:4x3,2", "hyperx:3x3x3,1"] {
+        let topology: AnyTopology = text.parse().unwrap();
+        let topology = topology.with_routing(Routing::Adaptive).unwrap();
+        let circle = circle(topology.ways(), 24);
+        assert!(circle.is_none(), "{text}: {}", circle.unwrap().shown(&*topology));
+    }
+}
+
 /// A network that forgets its classes.
 #[derive(Clone)]
 struct Careless(AnyTopology);
