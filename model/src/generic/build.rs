@@ -92,10 +92,8 @@ fn assemble<T: Route, const N: usize, const P: usize, const W: usize>(
     crew: &Crew,
 ) -> Result<Box<dyn Engine>, SetupError> {
     let cuts = Cuts::new(&topology, crew)?;
-    if T::ADAPTS {
-        if topology.routing() == Routing::Adaptive {
-            return cuts.engine(|range| Routers::<T, N, P, W, true>::new(topology.clone(), p, seed, &range));
-        }
+    if T::ADAPTS && topology.routing() == Routing::Adaptive {
+        return cuts.engine(|range| Routers::<T, N, P, W, true>::new(topology.clone(), p, seed, &range));
     }
     match p.switching {
         Switching::CutThrough => {

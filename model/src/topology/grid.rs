@@ -236,7 +236,7 @@ impl Route for Grid {
         for d in 0..self.ndims() {
             let lanes = if d < 4 { route.lo } else { route.hi };
             if lanes >> (16 * (d & 3)) & 0xffff != 0 {
-                ports |= 1 << (2 * d as u64 | route.hi >> d >> MINUS_SHIFT & 1);
+                ports |= 1 << (2 * d + usize::from(route.hi >> d >> MINUS_SHIFT & 1 != 0));
             }
         }
         let mut escape = self.next(router, &mut route.clone());

@@ -33,7 +33,7 @@ enum PlanCommand {
     /// What a matrix multiplication demands from a hierarchical network (paper 003)
     Matmul(MatmulArgs),
     /// Route tables: hops, link loads, deadlock check, with failed links and nodes
-    Routes(RoutesArgs),
+    Routes(Box<RoutesArgs>),
     /// Build, check and draw a collective tree
     Tree(TreeArgs),
 }
@@ -207,7 +207,7 @@ pub fn plan(args: PlanArgs) -> Result<(), Error> {
     match args.what {
         PlanCommand::Barrier(args) => barrier(args),
         PlanCommand::Matmul(args) => matmul(args),
-        PlanCommand::Routes(args) => routes_report(args),
+        PlanCommand::Routes(args) => routes_report(*args),
         PlanCommand::Tree(args) => tree_report(args),
     }
 }

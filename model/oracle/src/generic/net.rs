@@ -63,7 +63,7 @@ pub trait Net {
     fn look(&self, _router: usize, _dst: u32, _packet: &mut Packet, _input: usize, _queue: &Queues) {}
     /// Ports of all shortest ways.
     fn shortest(&self, _router: usize, _dst: u32, _packet: &Packet) -> Vec<usize> {
-        unimplemented!("this network has no adaptive packets")
+        panic!("this network has no adaptive packets")
     }
     /// Options of a packet that chooses whenever it wants a channel.
     fn options(&self, _router: usize, _dst: u32, _packet: &mut Packet, _vcs: usize) -> Option<Options> {
