@@ -186,6 +186,24 @@ pub enum SetupError {
         /// The shape.
         shape: AnyTopology,
     },
+    /// No room for escape channels and others.
+    #[error(
+        "vcs = {vcs} on {shape} with routing adaptive: {} of the virtual channels are for escape, and others are needed; give vcs >= {needed}",
+        needed - 1
+    )]
+    Escape {
+        /// Virtual channels asked for.
+        vcs: u8,
+        /// Virtual channels needed.
+        needed: u32,
+        /// The shape.
+        shape: AnyTopology,
+    },
+    /// A packet in several routers may hold an escape channel while its head waits behind another packet.
+    #[error(
+        "routing adaptive on {0} with wormhole switching: packets that wait in several routers can keep each other from the escape channels; use cut-through switching, or another routing"
+    )]
+    AdaptiveWormhole(AnyTopology),
     /// Packets longer than a buffer.
     #[error(
         "buffer = {buffer} flits: packets of {packet} flits never fit (virtual cut-through); give buffer >= {packet}, or use wormhole switching"
@@ -293,6 +311,13 @@ impl Generic {
             }
             Classes::Steps(hops) if u32::from(self.vcs) < hops => {
                 return Err(SetupError::Steps { vcs: self.vcs, hops, shape: shape.clone() });
+            }
+            Classes::Escape(_) if u32::from(self.vcs) < shape.classes().count() => {
+                let (vcs, needed, shape) = (self.vcs, shape.classes().count(), shape.clone());
+                return Err(SetupError::Escape { vcs, needed, shape });
+            }
+            Classes::Escape(_) if self.switching != Switching::CutThrough => {
+                return Err(SetupError::AdaptiveWormhole(shape.clone()));
             }
             _ => {}
         }

@@ -5,10 +5,10 @@
 
 use super::routers::Routers;
 use super::state::{
-    ChannelState, EJECT_TO_CREDIT, GRANT_TO_ARRIVAL, GRANT_TO_CREDIT, GRANT_TO_SOURCE_CREDIT, Mask, Message, NO_OWNER,
-    Port, Router, Wire,
+    ChannelState, EJECT_TO_CREDIT, GRANT_TO_ARRIVAL, GRANT_TO_CREDIT, GRANT_TO_SOURCE_CREDIT, InVc, Mask, Message,
+    NO_OWNER, Port, Router, Wire,
 };
-use crate::topology::Route;
+use crate::topology::{Class, Hop, Route};
 use angara_fabric::bits::{bits, round_robin};
 use angara_fabric::raw::{PacketHandle, Stage};
 
@@ -149,11 +149,41 @@ impl<const N: usize, const P: usize, const W: usize> Router<N, P, W> {
     }
 }
 
-impl<T: Route, const N: usize, const P: usize, const W: usize> Routers<T, N, P, W> {
+impl<T: Route, const N: usize, const P: usize, const W: usize, const A: bool> Routers<T, N, P, W, A> {
+    /// Every head that asks for an output channel wants one that has room for it, among those of all shortest ways at the
+    /// port with most credits, or else its escape. What it got without room it could not leave for its escape.
+    fn adapt(&mut self, r: u32) {
+        let router = &mut self.routers[r as usize];
+        let adaptive = self.allowed[Class::ADAPTIVE.index()];
+        let mut all = router.allocating;
+        while let Some(i) = all.pop() {
+            let InVc { queue, flits, .. } = *router.input(i);
+            let options = self.topology.options(self.first_router + r, &self.pool.hot[queue.head.index()].route);
+            let Hop { port, class } = options.escape;
+            let (mut best, mut most) = ((port, self.allowed[class.index() % Class::COUNT]), 0);
+            for port in bits(options.ports) {
+                let first = port << Self::PORT;
+                let room = |v: &u32| router.outputs[(first + v) as usize % N].credits >= flits;
+                let open = router.free.field(first, 1 << Self::PORT) & adaptive;
+                let open = bits(open).filter(room).fold(0, |open, v| open | 1 << v);
+                let credits: u32 =
+                    bits(adaptive).map(|v| u32::from(router.outputs[(first + v) as usize % N].credits)).sum();
+                if open != 0 && credits > most {
+                    (best, most) = ((port as u8, open), credits);
+                }
+            }
+            let input = router.input(i);
+            (input.out, input.allowed) = (u16::from(best.0) << Self::PORT, best.1 as u8);
+        }
+    }
+
     /// One cycle of router `r`; whether it may have something to decide in the next one even if
     /// nothing arrives.
     #[inline(always)]
     pub(super) fn allocate(&mut self, r: u32) -> bool {
+        if A {
+            self.adapt(r);
+        }
         let router = &mut self.routers[r as usize];
         let ready = router.ready.any();
         let (mut next, mut again) = (Mask::NONE, false);

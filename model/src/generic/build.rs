@@ -6,7 +6,7 @@ use crate::engine::Engine;
 use crate::member::{Crew, Member};
 use crate::parallel::{Parallel, Part, cuts, part_of};
 use crate::setup::{Generic, SetupError, Switching};
-use crate::topology::{Route, Topology};
+use crate::topology::{Route, Routing, Topology};
 use crate::wormhole;
 use std::collections::BTreeSet;
 
@@ -92,8 +92,13 @@ fn assemble<T: Route, const N: usize, const P: usize, const W: usize>(
     crew: &Crew,
 ) -> Result<Box<dyn Engine>, SetupError> {
     let cuts = Cuts::new(&topology, crew)?;
+    if T::ADAPTS && topology.routing() == Routing::Adaptive {
+        return cuts.engine(|range| Routers::<T, N, P, W, true>::new(topology.clone(), p, seed, &range));
+    }
     match p.switching {
-        Switching::CutThrough => cuts.engine(|range| Routers::<T, N, P, W>::new(topology.clone(), p, seed, &range)),
+        Switching::CutThrough => {
+            cuts.engine(|range| Routers::<T, N, P, W, false>::new(topology.clone(), p, seed, &range))
+        }
         Switching::Wormhole { hold } => {
             cuts.engine(|range| wormhole::Routers::<T, N, P, W>::new(topology.clone(), p, hold, seed, &range))
         }

@@ -12,7 +12,7 @@ use angara_fabric::rng::{Purpose, draw};
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 
-impl<T: Route, const N: usize, const P: usize, const W: usize> Routers<T, N, P, W> {
+impl<T: Route, const N: usize, const P: usize, const W: usize, const A: bool> Routers<T, N, P, W, A> {
     /// The next cycle in which anything happens.
     fn next_cycle(&self) -> Option<u64> {
         let now = self.calendar.now;
@@ -55,7 +55,7 @@ impl<T: Route, const N: usize, const P: usize, const W: usize> Routers<T, N, P, 
     }
 }
 
-impl<T: Route, const N: usize, const P: usize, const W: usize> Engine for Routers<T, N, P, W> {
+impl<T: Route, const N: usize, const P: usize, const W: usize, const A: bool> Engine for Routers<T, N, P, W, A> {
     fn inject(&mut self, p: Injection) {
         assert!(
             (1..=self.packet_max).contains(&p.flits),
@@ -175,7 +175,7 @@ impl<T: Route, const N: usize, const P: usize, const W: usize> Engine for Router
     }
 }
 
-impl<T: Route, const N: usize, const P: usize, const W: usize> Part for Routers<T, N, P, W> {
+impl<T: Route, const N: usize, const P: usize, const W: usize, const A: bool> Part for Routers<T, N, P, W, A> {
     type Message = Message;
     fn lookahead(&self) -> Tick {
         self.clock.time(self.window)

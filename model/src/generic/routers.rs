@@ -62,8 +62,8 @@ impl Range<'_> {
 }
 
 /// Routers, sources and links of a network of `generic` routers, or of a part of it. Routers, channels and
-/// endpoints are numbered from 0 within the part. See [`super::state`] for `N`, `P` and `W`.
-pub(super) struct Routers<T, const N: usize, const P: usize, const W: usize> {
+/// endpoints are numbered from 0 within the part. See [`super::state`] for `N`, `P` and `W`; `A` if packets are adaptive.
+pub(super) struct Routers<T, const N: usize, const P: usize, const W: usize, const A: bool> {
     pub(super) topology: T,
     pub(super) first_router: u32,
     pub(super) first_endpoint: u32,
@@ -112,7 +112,7 @@ pub(crate) fn links(topology: &(impl Topology + ?Sized)) -> impl Iterator<Item =
     })
 }
 
-impl<T: Route, const N: usize, const P: usize, const W: usize> Routers<T, N, P, W> {
+impl<T: Route, const N: usize, const P: usize, const W: usize, const A: bool> Routers<T, N, P, W, A> {
     /// log2 of the channels of a router and of a port.
     pub(super) const ROUTER: u32 = N.trailing_zeros();
     pub(super) const PORT: u32 = Router::<N, P, W>::SHIFT;
@@ -165,7 +165,7 @@ impl<T: Route, const N: usize, const P: usize, const W: usize> Routers<T, N, P, 
             vcs: p.vcs as u32,
             buffer: p.buffer_flits,
             packet_max: p.packet_flits_max,
-            allowed: Class::channels(p.vcs as u32, topology.classes().count()),
+            allowed: Class::channels(p.vcs as u32, topology.classes()),
             pool: Pool::default(),
             routers: here.clone().map(router).collect(),
             source_credits: vec![p.buffer_flits; sources.len() * p.vcs as usize],
@@ -299,6 +299,9 @@ impl<T: Route, const N: usize, const P: usize, const W: usize> Routers<T, N, P, 
                 router.ready.set(owner);
                 self.here.wake(r);
             }
+            if A && router.allocating.any() {
+                self.here.wake(r);
+            }
         }
         for (s, flits) in due.source_credits.drain(..) {
             self.source_credits[s as usize] += flits as u16;
@@ -317,6 +320,11 @@ impl<T: Route, const N: usize, const P: usize, const W: usize> Routers<T, N, P, 
             let hot = &mut self.pool.hot[packet.index()];
             let r = i >> Self::ROUTER;
             let at = self.first_router + r;
+            if A {
+                self.topology.came((i >> Self::PORT & (P as u32 - 1)) as u8, &mut hot.route);
+                hot.routers += 1;
+                continue;
+            }
             let hop = if T::LOOKS {
                 let news = (&self.news, self.calendar.now, at);
                 let view = View::new(&self.routers[r as usize].outputs, Self::PORT, (self.vcs, self.buffer), news);

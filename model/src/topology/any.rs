@@ -1,6 +1,7 @@
 //! All topologies as one type.
 
-use super::contract::{Route, Topology, TopologyError, check};
+use super::contract::{Route, TopologyError, check};
+use super::dependencies::Ways;
 use crate::engine::Engine;
 use crate::member::Crew;
 use crate::setup::{Generic, SetupError};
@@ -12,16 +13,16 @@ use std::sync::Arc;
 pub struct Outside(Arc<dyn Foreign>);
 
 /// [`Route`] without its type, so that the engine is still compiled for it.
-trait Foreign: Topology + fmt::Display {
+trait Foreign: Ways + fmt::Display {
     fn generic(&self, p: &Generic, seed: u64, crew: &Crew) -> Result<Box<dyn Engine>, SetupError>;
-    fn topology(&self) -> &(dyn Topology + 'static);
+    fn ways(&self) -> &(dyn Ways + 'static);
 }
 
 impl<T: Route + fmt::Display> Foreign for T {
     fn generic(&self, p: &Generic, seed: u64, crew: &Crew) -> Result<Box<dyn Engine>, SetupError> {
         crate::generic::engine(self.clone(), p, seed, crew)
     }
-    fn topology(&self) -> &(dyn Topology + 'static) {
+    fn ways(&self) -> &(dyn Ways + 'static) {
         self
     }
 }
@@ -37,8 +38,8 @@ impl Outside {
     pub(super) fn generic(&self, p: &Generic, seed: u64, crew: &Crew) -> Result<Box<dyn Engine>, SetupError> {
         self.0.generic(p, seed, crew)
     }
-    pub(super) fn topology(&self) -> &(dyn Topology + 'static) {
-        self.0.topology()
+    pub(super) fn ways(&self) -> &(dyn Ways + 'static) {
+        self.0.ways()
     }
 }
 
@@ -96,8 +97,15 @@ macro_rules! topologies {
             pub fn with_routing(&self, routing: $crate::topology::Routing) -> Result<AnyTopology, String> {
                 match self {
                     $(AnyTopology::$name(t) => t.with_routing(routing).map(AnyTopology::$name),)*
-                    AnyTopology::Outside(t) if t.topology().routing() == routing => Ok(self.clone()),
+                    AnyTopology::Outside(t) if t.ways().routing() == routing => Ok(self.clone()),
                     AnyTopology::Outside(_) => Err(String::new()),
+                }
+            }
+            /// The ways its packets take.
+            pub fn ways(&self) -> &(dyn $crate::topology::dependencies::Ways + 'static) {
+                match self {
+                    $(AnyTopology::$name(t) => t,)*
+                    AnyTopology::Outside(t) => t.ways(),
                 }
             }
             /// A network of generic routers wired like this.
@@ -115,12 +123,9 @@ macro_rules! topologies {
         }
 
         impl std::ops::Deref for AnyTopology {
-            type Target = dyn Topology;
-            fn deref(&self) -> &(dyn Topology + 'static) {
-                match self {
-                    $(AnyTopology::$name(t) => t,)*
-                    AnyTopology::Outside(t) => t.topology(),
-                }
+            type Target = dyn $crate::topology::Topology;
+            fn deref(&self) -> &(dyn $crate::topology::Topology + 'static) {
+                self.ways()
             }
         }
 

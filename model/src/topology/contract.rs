@@ -46,6 +46,8 @@ pub enum Class {
 impl Class {
     /// Values of [`Class::index`]: there are at most 8 virtual channels, so as many steps.
     pub(crate) const COUNT: usize = 11;
+    /// The channels that adaptive packets prefer, where others are for escape.
+    pub const ADAPTIVE: Class = Class::Step(0);
 
     #[inline(always)]
     pub(crate) fn index(self) -> usize {
@@ -57,10 +59,18 @@ impl Class {
         }
     }
     /// The channels of every class, as masks, if there are `vcs` of them and `classes` classes.
-    pub(crate) fn channels(vcs: u32, classes: u32) -> [u32; Class::COUNT] {
+    pub(crate) fn channels(vcs: u32, classes: Classes) -> [u32; Class::COUNT] {
         let all = (1 << vcs) - 1;
         let lower = (1 << (vcs / 2)) - 1;
         let mut masks = [0; Class::COUNT];
+        if let Classes::Escape(escapes) = classes {
+            masks[Class::Lower.index()] = 1;
+            masks[Class::Upper.index()] = 2;
+            masks[Class::Any.index()] = all;
+            masks[Class::ADAPTIVE.index()] = all & !((1 << escapes) - 1);
+            return masks;
+        }
+        let classes = classes.count();
         masks[Class::Lower.index()] = lower;
         masks[Class::Upper.index()] = all & !lower;
         masks[Class::Any.index()] = all;
@@ -80,6 +90,8 @@ pub enum Classes {
     Halves,
     /// So many values of [`Class::Step`].
     Steps(u32),
+    /// So many channels for escape, [`Class::Lower`] and if there are two [`Class::Upper`], and [`Class::ADAPTIVE`].
+    Escape(u32),
 }
 
 impl Classes {
@@ -89,6 +101,7 @@ impl Classes {
             Classes::One => 1,
             Classes::Halves => 2,
             Classes::Steps(n) => n,
+            Classes::Escape(n) => n + 1,
         }
     }
 }
@@ -137,6 +150,8 @@ pub enum Routing {
     Par,
     /// Along a shortest way of those that first go up a tree and then down.
     UpDown,
+    /// Along any shortest way, at every router as there is room, with an escape in dimension order.
+    Adaptive,
     /// As a table says.
     Table,
 }
@@ -220,6 +235,15 @@ pub trait Outputs {
     fn bound(&self, router: u32, port: u8) -> u32;
 }
 
+/// Where a packet of [`Routing::Adaptive`] may go from a router.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Options {
+    /// Ports of all shortest ways, as a mask, on channels of [`Class::ADAPTIVE`]; none at the destination's router.
+    pub ports: u64,
+    /// Its hop on the escape way, or to its endpoint.
+    pub escape: Hop,
+}
+
 /// A topology by which the generic profile routes: called once for every packet and router, and compiled into the
 /// engine.
 pub trait Route: Topology + Clone + 'static {
@@ -230,6 +254,14 @@ pub trait Route: Topology + Clone + 'static {
     fn choose(&self, router: u32, _input: u8, route: &mut RouteState, _outputs: &impl Outputs) -> Hop {
         self.next(router, route)
     }
+    /// True if there is [`Routing::Adaptive`].
+    const ADAPTS: bool = false;
+    /// Where a packet may go from `router` with [`Routing::Adaptive`], asked in every cycle in which it wants a channel.
+    fn options(&self, router: u32, route: &RouteState) -> Options {
+        Options { ports: 0, escape: self.next(router, &mut route.clone()) }
+    }
+    /// A packet that chose among options has come through `input`.
+    fn came(&self, _input: u8, _route: &mut RouteState) {}
     /// Cycles of the link over which routers tell others what is bound for their ports; None if nobody is told.
     fn news_delay(&self) -> Option<u8> {
         None

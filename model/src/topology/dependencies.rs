@@ -3,10 +3,99 @@
 //! A packet that holds a channel waits for the next one of its way. If no chain of such waits comes back to where it
 //! began, somebody can always go on: nothing deadlocks (Dally and Seitz 1987). A channel here is one class of virtual
 //! channels of a link; those to endpoints always empty.
+//!
+//! Where a packet may escape at any time, it waits for its escape channel only, and counts as if it still held all
+//! escape channels it has been in. If no chain of these waits closes, escapes empty, and with them everything else
+//! (Duato 1993).
 
-use super::contract::{Class, Classes, End, Topology};
-use angara_fabric::rng::mix;
+use super::contract::{Class, Classes, End, Hop, Options, Outputs, Route, Routing, Topology};
+use angara_fabric::bits::bits;
+use angara_fabric::rng::{below, mix};
 use std::collections::{HashMap, HashSet};
+
+/// Queues that a packet meets on its way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Queues {
+    /// None.
+    Empty,
+    /// Half of all ports are full, by this random word.
+    Random(u64),
+}
+
+/// Queues as the router `here` sees them.
+struct Seen {
+    queues: Queues,
+    here: u32,
+}
+
+impl Outputs for Seen {
+    fn used(&self, port: u8) -> u32 {
+        self.bound(self.here, port)
+    }
+    fn owned(&self, _port: u8) -> u32 {
+        0
+    }
+    fn bound(&self, router: u32, port: u8) -> u32 {
+        match self.queues {
+            Queues::Random(word) if mix(word ^ u64::from(router) << 8 ^ u64::from(port)).is_multiple_of(2) => FULL,
+            _ => 0,
+        }
+    }
+}
+
+/// Flits of a full queue.
+const FULL: u32 = 1000;
+
+/// What a packet does at a router.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Step {
+    /// The router.
+    pub router: u32,
+    /// The port it leaves through.
+    pub port: u8,
+    /// The channels it may use there.
+    pub class: Class,
+    /// The hop it may take instead at any time, if there is one.
+    pub escape: Option<Hop>,
+}
+
+/// One of a packet's options, drawn at random: the port of any shortest way, or also the escape where there are queues.
+fn any(options: &Options, word: u64, queues: Queues) -> Hop {
+    let ports: Vec<u32> = bits(options.ports).collect();
+    let escapes = usize::from(queues != Queues::Empty || ports.is_empty());
+    match ports.get(below(word, (ports.len() + escapes) as u64) as usize) {
+        Some(&port) => Hop { port: port as u8, class: Class::ADAPTIVE },
+        None => options.escape,
+    }
+}
+
+/// Ways of packets as the engine routes them.
+pub trait Ways: Topology {
+    /// The way of a packet with the random word `random`, from its source to its destination. One of more than 8 times
+    /// as many hops as there are routers ends there.
+    fn way(&self, pair: (u32, u32), random: u64, queues: Queues) -> Vec<Step>;
+}
+
+impl<T: Route> Ways for T {
+    fn way(&self, (src, dst): (u32, u32), random: u64, queues: Queues) -> Vec<Step> {
+        let mut route = self.start(src, dst, random);
+        let (mut here, mut input) = self.attach(src);
+        let mut way = Vec::new();
+        while way.len() < 8 * self.routers() {
+            let (hop, escape) = if Self::ADAPTS && self.routing() == Routing::Adaptive {
+                self.came(input, &mut route);
+                let options = self.options(here, &route);
+                (any(&options, mix(random ^ way.len() as u64), queues), Some(options.escape))
+            } else {
+                (self.choose(here, input, &mut route, &Seen { queues, here }), None)
+            };
+            way.push(Step { router: here, port: hop.port, class: hop.class, escape });
+            let End::Router { router, port } = self.output(here, hop.port) else { break };
+            (here, input) = (router, port);
+        }
+        way
+    }
+}
 
 /// A class of channels of a link.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -47,13 +136,16 @@ fn classes(topology: &dyn Topology, class: Class) -> std::ops::Range<u8> {
         (Classes::Halves, Class::Lower) => 0..1,
         (Classes::Halves, Class::Upper) => 1..2,
         (Classes::Steps(_), Class::Step(k)) => k..k + 1,
+        (Classes::Escape(_), Class::Lower) => 0..1,
+        (Classes::Escape(_), Class::Upper) => 1..2,
+        (Classes::Escape(n), Class::Step(_)) => n as u8..n as u8 + 1,
         _ => 0..all.count() as u8,
     }
 }
 
-/// Which channels packets wait for, by the one they hold, from the ways of all pairs of endpoints with `words` random
-/// words each. A way of more than 8 times as many hops as there are routers ends there.
-pub fn waits(topology: &dyn Topology, words: u64) -> HashMap<Channel, HashSet<Channel>> {
+/// Which channels packets wait for, by the one they hold, from `words` ways of every pair of routers: the first one
+/// without queues, the others through random ones.
+fn waits(topology: &dyn Ways, words: u64) -> HashMap<Channel, HashSet<Channel>> {
     let mut waits: HashMap<Channel, HashSet<Channel>> = HashMap::new();
     let endpoints = topology.endpoints() as u32;
     // Endpoints of a router take the same ways between routers.
@@ -62,30 +154,38 @@ pub fn waits(topology: &dyn Topology, words: u64) -> HashMap<Channel, HashSet<Ch
     for (&src, &dst) in firsts.iter().flat_map(|s| firsts.iter().map(move |d| (s, d))) {
         for word in 0..words {
             let random = mix(u64::from(src) << 40 ^ u64::from(dst) << 16 ^ word);
-            let mut route = topology.start(src, dst, random);
-            let (mut at, _) = topology.attach(src);
+            let queues = if word == 0 { Queues::Empty } else { Queues::Random(random) };
             let mut held: Vec<Channel> = Vec::new();
-            for _ in 0..8 * topology.routers() {
-                let hop = topology.next(at, &mut route);
-                let End::Router { router, .. } = topology.output(at, hop.port) else { break };
-                let channel = |class| Channel { router: at, port: hop.port, class };
+            for step in topology.way((src, dst), random, queues) {
+                if !matches!(topology.output(step.router, step.port), End::Router { .. }) {
+                    break;
+                }
+                let taken = Hop { port: step.port, class: step.class };
+                let hop = step.escape.unwrap_or(taken);
+                let channel = |class| Channel { router: step.router, port: hop.port, class };
                 let wanted: Vec<Channel> = classes(topology, hop.class).map(channel).collect();
-                for channel in held {
+                for &channel in &held {
                     waits.entry(channel).or_default().extend(&wanted);
                 }
-                (at, held) = (router, wanted);
+                match step.escape {
+                    None => held = wanted,
+                    Some(escape) if escape == taken => held.extend(wanted),
+                    // What it waits for is the escape; the channel it gets has room for it.
+                    Some(_) => {}
+                }
             }
         }
     }
     waits
 }
 
-/// A circle of channels that packets can wait for, found as [`waits`] does.
-pub fn circle(topology: &dyn Topology, words: u64) -> Option<Circle> {
+/// A circle of channels that packets can wait for, in `words` ways of every pair: the first one without queues, the
+/// others through random ones.
+pub fn circle(topology: &dyn Ways, words: u64) -> Option<Circle> {
     circle_of(&waits(topology, words))
 }
 
-pub(super) fn circle_of(waits: &HashMap<Channel, HashSet<Channel>>) -> Option<Circle> {
+fn circle_of(waits: &HashMap<Channel, HashSet<Channel>>) -> Option<Circle> {
     let sorted = |channels: &mut dyn Iterator<Item = Channel>| {
         let mut channels: Vec<Channel> = channels.collect();
         channels.sort_unstable();
@@ -120,70 +220,4 @@ pub(super) fn circle_of(waits: &HashMap<Channel, HashSet<Channel>>) -> Option<Ci
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::topology::AnyTopology;
-
-    #[test]
-    fn no_topology_has_a_circle() {
-        for text in [
-            "torus:5x4x3",
-            "torus:2x2x2",
-            "torus:3x3",
-            "torus:6",
-            "mesh:4x3x2",
-            "fat-tree:2,4",
-            "fat-tree:4,2",
-            "clos:3,2,5",
-            "cayley:13:1,5",
-            "cayley:5x4:1.0,0.1",
-            "cayley:s4:2134,3214,4231",
-            "random:16,4,2,7",
-            "slimfly:5",
-            "express:9x5,3",
-        ] {
-            let topology: AnyTopology = text.parse().unwrap();
-            let circle = circle(&*topology, 16);
-            assert!(circle.is_none(), "{text}: {}", circle.unwrap().shown(&*topology));
-        }
-    }
-
-    /// A torus that forgets its classes.
-    struct Careless(AnyTopology);
-
-    impl Topology for Careless {
-        fn endpoints(&self) -> usize {
-            self.0.endpoints()
-        }
-        fn routers(&self) -> usize {
-            self.0.routers()
-        }
-        fn ports(&self) -> usize {
-            self.0.ports()
-        }
-        fn output(&self, router: u32, port: u8) -> End {
-            self.0.output(router, port)
-        }
-        fn attach(&self, endpoint: u32) -> (u32, u8) {
-            self.0.attach(endpoint)
-        }
-        fn start(&self, src: u32, dst: u32, random: u64) -> super::super::RouteState {
-            self.0.start(src, dst, random)
-        }
-        fn next(&self, router: u32, route: &mut super::super::RouteState) -> super::super::Hop {
-            self.0.next(router, route)
-        }
-    }
-
-    #[test]
-    fn a_ring_without_a_dateline_has_one() {
-        let ring = Careless("torus:6".parse().unwrap());
-        let circle = circle(&ring, 4).unwrap();
-        assert_eq!(circle.0.len(), 6);
-        for (a, b) in circle.0.iter().zip(circle.0.iter().cycle().skip(1)) {
-            assert!(matches!(ring.output(a.router, a.port), End::Router { router, .. } if router == b.router));
-        }
-        assert!(circle.shown(&ring).starts_with("router "), "{}", circle.shown(&ring));
-        assert!(super::circle(&Careless("mesh:4x4".parse().unwrap()), 4).is_none());
-    }
-}
+mod tests;

@@ -1,6 +1,8 @@
 //! Torus and mesh of up to six dimensions, with dimension-order routes.
 
-use super::contract::{Cell, Class, Classes, DIMS_MAX, End, Hop, RouteState, Routing, Topology, Written, check_nodes};
+use super::contract::{
+    Cell, Class, Classes, DIMS_MAX, End, Hop, Options, Route, RouteState, Routing, Topology, Written, check_nodes,
+};
 use super::layout::Layout;
 use std::fmt;
 
@@ -14,6 +16,8 @@ pub struct Grid {
     dims: Vec<u16>,
     strides: Vec<u32>,
     wrap: bool,
+    /// Packets choose among all shortest ways.
+    adaptive: bool,
 }
 
 /// Bits of `RouteState::hi` from here on: dimension d travels in the upper class.
@@ -37,7 +41,7 @@ impl Grid {
             strides.push(stride);
             stride *= d as u32;
         }
-        Ok(Grid { dims: dims.to_vec(), strides, wrap })
+        Ok(Grid { dims: dims.to_vec(), strides, wrap, adaptive: false })
     }
     /// Sizes of the dimensions, X first.
     pub fn dims(&self) -> &[u16] {
@@ -100,6 +104,12 @@ impl Written for Grid {
     fn read(kind: &str, rest: &str) -> Result<Grid, String> {
         let dims: Result<Vec<u16>, _> = rest.split('x').map(str::parse).collect();
         Grid::new(&dims.map_err(|_| String::new())?, kind == "torus")
+    }
+    fn with_routing(&self, routing: Routing) -> Result<Grid, String> {
+        match routing {
+            Routing::Dor | Routing::Adaptive => Ok(Grid { adaptive: routing == Routing::Adaptive, ..self.clone() }),
+            _ => Err("dor or adaptive".into()),
+        }
     }
 }
 
@@ -174,10 +184,14 @@ impl Topology for Grid {
         Hop { port: (2 * d) as u8 | (bits >> MINUS_SHIFT & 1) as u8, class }
     }
     fn classes(&self) -> Classes {
-        if self.wrap && self.dims.iter().any(|&d| d > 1) { Classes::Halves } else { Classes::One }
+        match (self.wrap && self.dims.iter().any(|&d| d > 1), self.adaptive) {
+            (rings, true) => Classes::Escape(1 + u32::from(rings)),
+            (true, false) => Classes::Halves,
+            (false, false) => Classes::One,
+        }
     }
     fn routing(&self) -> Routing {
-        Routing::Dor
+        if self.adaptive { Routing::Adaptive } else { Routing::Dor }
     }
     fn layout(&self) -> Layout {
         let sizes: Vec<u32> = self.dims.iter().map(|&d| u32::from(d)).collect();
@@ -211,6 +225,31 @@ impl Topology for Grid {
             rows: (size(1) + 1) * planes_down - 1,
             column: digit(2) * (size(0) + 1) + digit(0),
             row: down * (size(1) + 1) + digit(1),
+        }
+    }
+}
+
+impl Route for Grid {
+    const ADAPTS: bool = true;
+    fn options(&self, router: u32, route: &RouteState) -> Options {
+        let mut ports = 0;
+        for d in 0..self.ndims() {
+            let lanes = if d < 4 { route.lo } else { route.hi };
+            if lanes >> (16 * (d & 3)) & 0xffff != 0 {
+                ports |= 1 << (2 * d + usize::from(route.hi >> d >> MINUS_SHIFT & 1 != 0));
+            }
+        }
+        let mut escape = self.next(router, &mut route.clone());
+        if !self.wrap && ports != 0 {
+            escape.class = Class::Lower;
+        }
+        Options { ports, escape }
+    }
+    fn came(&self, input: u8, route: &mut RouteState) {
+        let d = usize::from(input) / 2;
+        if d < self.ndims() {
+            let lanes = if d < 4 { &mut route.lo } else { &mut route.hi };
+            *lanes -= 1 << (16 * (d & 3));
         }
     }
 }

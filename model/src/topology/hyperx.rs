@@ -1,7 +1,8 @@
 //! HyperX, also called flattened butterfly: a grid of routers in which every line is joined completely.
 
 use super::contract::{
-    Class, Classes, DIMS_MAX, End, Hop, Outputs, PORTS_MAX, Route, RouteState, Routing, Topology, Written, check_nodes,
+    Class, Classes, DIMS_MAX, End, Hop, Options, Outputs, PORTS_MAX, Route, RouteState, Routing, Topology, Written,
+    check_nodes,
 };
 use super::layout::{Layout, LayoutKind};
 use angara_fabric::rng;
@@ -98,8 +99,10 @@ impl Written for HyperX {
     }
     fn with_routing(&self, routing: Routing) -> Result<HyperX, String> {
         match routing {
-            Routing::Minimal | Routing::Valiant | Routing::Ugal => Ok(HyperX { routing, ..self.clone() }),
-            _ => Err("minimal, valiant or ugal".into()),
+            Routing::Minimal | Routing::Valiant | Routing::Ugal | Routing::Adaptive => {
+                Ok(HyperX { routing, ..self.clone() })
+            }
+            _ => Err("minimal, valiant, ugal or adaptive".into()),
         }
     }
 }
@@ -171,7 +174,11 @@ impl Topology for HyperX {
     }
     /// Dimension order within each class, and the upper one after the lower one.
     fn classes(&self) -> Classes {
-        if self.routing == Routing::Minimal { Classes::One } else { Classes::Halves }
+        match self.routing {
+            Routing::Minimal => Classes::One,
+            Routing::Adaptive => Classes::Escape(1),
+            _ => Classes::Halves,
+        }
     }
     fn routing(&self) -> Routing {
         self.routing
@@ -208,5 +215,23 @@ impl Route for HyperX {
             }
         }
         self.next(router, route)
+    }
+    const ADAPTS: bool = true;
+    fn options(&self, router: u32, route: &RouteState) -> Options {
+        let (home, port) = self.attach(route.lo as u32);
+        let (mut ports, mut first, mut step) = (0, self.endpoints, 1);
+        for &k in self.sizes() {
+            let (a, b) = (router / step % k, home / step % k);
+            if a != b {
+                ports |= 1 << (first + b - u32::from(b > a));
+            }
+            (first, step) = (first + k - 1, step * k);
+        }
+        let escape = match ports {
+            0 => Hop { port, class: Class::Any },
+            // Dimension order: lower dimensions have lower ports.
+            _ => Hop { port: u64::trailing_zeros(ports) as u8, class: Class::Lower },
+        };
+        Options { ports, escape }
     }
 }

@@ -9,8 +9,6 @@ mod any;
 mod cayley;
 mod clos;
 mod contract;
-#[cfg(test)]
-mod deadlock;
 pub mod dependencies;
 mod dragonfly;
 mod express;
@@ -24,8 +22,8 @@ pub use any::Outside;
 pub use cayley::Cayley;
 pub use clos::Clos;
 pub use contract::{
-    Cell, Class, Classes, DELAY_MAX, DIMS_MAX, End, Hop, NODES_MAX, Outputs, PORTS_MAX, Route, RouteState, Routing,
-    Topology, TopologyError, Written,
+    Cell, Class, Classes, DELAY_MAX, DIMS_MAX, End, Hop, NODES_MAX, Options, Outputs, PORTS_MAX, Route, RouteState,
+    Routing, Topology, TopologyError, Written,
 };
 pub use dragonfly::Dragonfly;
 pub use express::Express;
@@ -35,7 +33,6 @@ pub use grid::Grid;
 pub use hyperx::HyperX;
 pub use layout::{Layout, LayoutKind};
 
-impl Route for Grid {}
 impl Route for FatTree {}
 impl Route for Clos {}
 impl Route for Cayley {}

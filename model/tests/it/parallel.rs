@@ -131,9 +131,12 @@ fn shape() -> impl Strategy<Value = AnyTopology> {
         ("dragonfly:2,1,5", Routing::UgalG),
         ("dragonfly:1,3,9", Routing::UgalG),
         ("hyperx:3x4,2", Routing::Ugal),
+        ("hyperx:3x4,2", Routing::Adaptive),
+        ("torus:4x5", Routing::Adaptive),
+        ("mesh:3x2x4", Routing::Adaptive),
     ])
     .prop_map(|(text, routing)| text.parse::<AnyTopology>().unwrap().with_routing(routing).unwrap());
-    prop_oneof![4 => grid, 2 => tree, 2 => other, 4 => graph, 2 => looking]
+    prop_oneof![4 => grid, 2 => tree, 2 => other, 4 => graph, 3 => looking]
 }
 
 proptest! {
@@ -151,7 +154,8 @@ proptest! {
         ]),
         seed in any::<u64>(),
     ) {
-        let (switching, buffer_flits) = switching;
+        let adaptive = shape.routing() == Routing::Adaptive;
+        let (switching, buffer_flits) = if adaptive { (Switching::CutThrough, 12) } else { switching };
         let vcs = shape.classes().count().max(2 * half_vcs as u32) as u8;
         let g = Generic { vcs, buffer_flits, packet_flits_max: flits, cycle: 1000, switching };
         let config = Setup { shape, profile: Profile::Generic(g), seed, faults: Vec::new() };

@@ -340,6 +340,31 @@ proptest! {
         prop_assert_eq!(run_model(&config, &sent, 1000), want);
     }
 
+    #[test]
+    fn adaptive_packets_agree_with_the_oracle(
+        text in prop_oneof![
+            3 => oracle::grid_shape(),
+            1 => prop::sample::select(vec!["hyperx:4x3,2", "hyperx:2x3x3,1", "hyperx:5,3"]).prop_map(String::from),
+        ],
+        more_vcs in 0u8..4,
+        longest in prop::sample::select(vec![1u64, 2, 5, 16]),
+        spare in 0u16..20,
+        load in 1u64..24,
+        hot in any::<bool>(),
+        seed in any::<u64>(),
+    ) {
+        let shape = text.parse::<AnyTopology>().unwrap().with_routing(topology::Routing::Adaptive).unwrap();
+        let vcs = shape.classes().count().max(3) as u8 + more_vcs;
+        let g = Generic { vcs, buffer_flits: spare + longest as u16, packet_flits_max: longest as u16, cycle: 1000,
+                          ..Generic::default() };
+        let endpoints = shape.endpoints() as u64;
+        let config = Setup { shape, profile: Profile::Generic(g), seed, faults: Vec::new() };
+        let lengths: Vec<u64> = (1..=longest).collect();
+        let sent = traffic(seed, endpoints, 40 * endpoints.min(20), &lengths, longest * 1000 * 6 / load, hot);
+        let p = parameters_of(oracle::generic::read_adaptive(&text), &config, &sent);
+        prop_assert_eq!(run_model(&config, &sent, 1000), oracle::generic::run(&p, &sent, 1000));
+    }
+
     /// Most packets go to the next group: a decision by queues is worth something.
     #[test]
     fn dragonflies_agree_with_the_oracle(

@@ -54,7 +54,7 @@ const RUN: &[(&str, &str, &[&str])] = &[
     ("deadlock", "--router generic --deadlock bubble", &["deadlock is bubble", "dateline with router generic"]),
     ("dateline", "--router angara --deadlock dateline", &["deadlock is dateline", "bubble goes with router angara"]),
     ("nca", "--routing nca", &["routing is nca", "torus:8x8x8 takes dor"]),
-    ("adaptive", "--router generic --routing adaptive", &["routing is adaptive", "with router angara also adaptive"]),
+    ("adaptive", "--topology fat-tree:4,2 --routing adaptive", &["routing is adaptive", "fat-tree:4,2 takes nca"]),
     ("dor", "--topology fat-tree:4,2 --routing dor", &["routing is dor", "fat-tree:4,2 takes nca"]),
     ("routing", "--routing shortest", &["shortest", "updown or table:FILE"]),
     ("valiant", "--topology cayley:13:1,5 --routing valiant", &["routing is valiant", "cayley:13:1,5 takes minimal"]),

@@ -9,7 +9,10 @@ use crate::plan::matmul::machine::TorusNode;
 use crate::plan::matmul::report as matmul_report;
 use crate::plan::{routes, tree, ways};
 use crate::plot::Chart;
+use crate::run::experiment::routed;
+use crate::run::keys::Routing;
 use crate::toml_file::TomlFile;
+use crate::traffic::Pattern;
 use angara_model::AnyTopology;
 use angara_net::torus::{NodeId, Shape};
 use clap::{Args, Subcommand};
@@ -30,7 +33,7 @@ enum PlanCommand {
     /// What a matrix multiplication demands from a hierarchical network (paper 003)
     Matmul(MatmulArgs),
     /// Route tables: hops, link loads, deadlock check, with failed links and nodes
-    Routes(RoutesArgs),
+    Routes(Box<RoutesArgs>),
     /// Build, check and draw a collective tree
     Tree(TreeArgs),
 }
@@ -160,6 +163,15 @@ struct RoutesArgs {
     /// Check the ways of a topology of simulations instead, such as slimfly:5 or graph:FILE
     #[arg(long, value_name = "SHAPE", conflicts_with_all = ["torus", "fault", "from", "to", "routes", "check"])]
     topology: Option<AnyTopology>,
+    /// With --topology: how packets of generic routers find their way, as `angara sim run` says [default: what the topology takes]
+    #[arg(long, value_name = "ROUTING", requires = "topology")]
+    routing: Option<Routing>,
+    /// With --topology: traffic whose loads are shown beside those of uniform traffic, as `angara sim run` says
+    #[arg(long, value_name = "PATTERN", requires = "topology")]
+    pattern: Option<Pattern>,
+    /// With --topology: decides random ways, and the random permutation
+    #[arg(long, requires = "topology", default_value_t = 1)]
+    seed: u64,
     /// Print JSON instead of tables
     #[arg(long)]
     json: bool,
@@ -195,7 +207,7 @@ pub fn plan(args: PlanArgs) -> Result<(), Error> {
     match args.what {
         PlanCommand::Barrier(args) => barrier(args),
         PlanCommand::Matmul(args) => matmul(args),
-        PlanCommand::Routes(args) => routes_report(args),
+        PlanCommand::Routes(args) => routes_report(*args),
         PlanCommand::Tree(args) => tree_report(args),
     }
 }
@@ -208,7 +220,9 @@ fn node(shape: &Shape, text: &str) -> Result<NodeId, Error> {
 
 fn routes_report(args: RoutesArgs) -> Result<(), Error> {
     if let Some(topology) = &args.topology {
-        let report = ways::report(topology)?;
+        let (topology, routing) = routed(topology.clone(), args.routing)?;
+        let pattern = args.pattern.unwrap_or(Pattern::Uniform);
+        let report = ways::report(&topology, routing, &pattern, args.seed)?;
         return print(args.json, &report, || report.text());
     }
     let report = match &args.check {

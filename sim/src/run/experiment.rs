@@ -594,8 +594,19 @@ fn own_routing(shape: &AnyTopology) -> Routing {
         topology::Routing::UgalG => Routing::UgalG,
         topology::Routing::Par => Routing::Par,
         topology::Routing::UpDown => Routing::UpDown,
+        topology::Routing::Adaptive => Routing::Adaptive,
         topology::Routing::Table => Routing::Table("FILE".into()),
     }
+}
+
+/// The shape with packets of generic routers that find their way like this, or as it takes itself, and that way.
+///
+/// # Errors
+/// Which ways there are.
+pub fn routed(shape: AnyTopology, routing: Option<Routing>) -> Result<(AnyTopology, Routing), Error> {
+    let routing = routing.unwrap_or_else(|| own_routing(&shape));
+    let shape = with_routing(shape, Router::Generic, &routing).map_err(|(e, _)| e)?;
+    Ok((shape, routing))
 }
 
 /// The shape with packets that find their way like this, if they can.
@@ -615,14 +626,13 @@ fn with_routing(shape: AnyTopology, router: Router, routing: &Routing) -> Blamed
         (Routing::UgalG, _) => topology::Routing::UgalG,
         (Routing::Par, _) => topology::Routing::Par,
         (Routing::UpDown, _) => topology::Routing::UpDown,
-        // No topology has these without more: the refusal says which there are.
-        (Routing::Adaptive | Routing::Table(_), _) => topology::Routing::Table,
+        (Routing::Adaptive, _) => topology::Routing::Adaptive,
+        // No topology has it without more: the refusal says which there are.
+        (Routing::Table(_), _) => topology::Routing::Table,
     };
     shape.with_routing(asked).map_err(|several| {
-        let chip = matches!(&shape, AnyTopology::Grid(grid) if grid.ndims() <= ANGARA_DIMS);
-        let adaptive = if chip { ", with router angara also adaptive" } else { "" };
         let takes = if several.is_empty() { own_routing(&shape).to_string() } else { several };
-        refuse(format!("{shape} takes {takes}{adaptive}"))
+        refuse(format!("{shape} takes {takes}"))
     })
 }
 
@@ -667,8 +677,14 @@ fn picoseconds(ns: f64, name: &'static str) -> Blamed<Tick> {
 
 /// The setting a refusal of the network is about; its messages begin with the parameter's name.
 fn network_key(message: &str) -> &'static str {
-    let names =
-        [("vcs", "vcs"), ("buffer", "buffer"), ("slots", "buffer"), ("cycle", "cycle-ns"), ("router angara", "router")];
+    let names = [
+        ("vcs", "vcs"),
+        ("buffer", "buffer"),
+        ("slots", "buffer"),
+        ("cycle", "cycle-ns"),
+        ("router angara", "router"),
+        ("routing", "routing"),
+    ];
     names.iter().find(|(start, _)| message.starts_with(start)).map_or("topology", |(_, key)| key)
 }
 

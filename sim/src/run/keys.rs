@@ -46,7 +46,7 @@ pub enum Switching {
 pub enum Routing {
     /// Dimension or direction order (torus, mesh).
     Dor,
-    /// Minimal adaptive with escape (angara).
+    /// Minimal adaptive with escape (torus, mesh, HyperX).
     Adaptive,
     /// Nearest common ancestor, random up (fat tree, folded Clos).
     Nca,
@@ -209,7 +209,7 @@ keys! {
     /// How rings are kept from deadlock; bubble belongs to angara, dateline to generic
     #[arg(long, value_enum)]
     deadlock: Deadlock,
-    /// dor, adaptive (instead of dor, with router angara), nca, minimal, valiant, ugal, ugal-g, par, updown or table:FILE [default: what the topology takes; dor on a torus, minimal on a graph]
+    /// dor, adaptive (torus, mesh, HyperX), nca, minimal, valiant, ugal, ugal-g, par, updown or table:FILE [default: what the topology takes; dor on a torus, minimal on a graph]
     #[arg(long, value_name = "ROUTING")]
     #[serde(deserialize_with = "text")]
     routing: Routing,

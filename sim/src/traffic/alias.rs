@@ -40,6 +40,13 @@ impl Alias {
         Alias(slots)
     }
 
+    /// Everything with its share; one may come several times.
+    pub fn shares(&self) -> Vec<(u32, f64)> {
+        let slot = 1.0 / self.0.len().max(1) as f64;
+        let both = |s: &Slot| [(s.own, s.keep.min(1.0) * slot), (s.other, (1.0 - s.keep).max(0.0) * slot)];
+        self.0.iter().flat_map(both).filter(|(_, share)| *share > 0.0).collect()
+    }
+
     /// Draws one; `None` if there is nothing to draw.
     #[inline]
     pub fn pick(&self, stream: &mut Stream) -> Option<u32> {
@@ -60,6 +67,11 @@ mod tests {
         let (alias, mut stream) = (Alias::new(weighted), Stream::new(3, 0, Purpose::Destination));
         let mut counts = vec![0.0; 8];
         (0..100_000).for_each(|_| counts[alias.pick(&mut stream).unwrap() as usize] += 1e-5);
+        let mut exact = vec![0.0; 8];
+        alias.shares().iter().for_each(|&(i, share)| exact[i as usize] += share);
+        for (drawn, exact) in counts.iter().zip(&exact) {
+            assert!((drawn - exact).abs() < 0.01, "{counts:?} {exact:?}");
+        }
         counts
     }
 

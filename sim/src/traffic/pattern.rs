@@ -1,5 +1,7 @@
 //! Where messages go.
 
+mod shares;
+
 use super::alias::Alias;
 use super::matrix::Matrix;
 use super::weights::Weights;
@@ -355,20 +357,25 @@ fn near(layout: &Layout, offsets: &[Vec<i32>], from: u32, stream: &mut Stream) -
     let digits = layout.digits(from);
     // In a mesh at least one neighbour of every endpoint exists, so some offset stays inside.
     loop {
-        let offset = &offsets[stream.below(offsets.len() as u64) as usize];
-        let mut to = Vec::with_capacity(digits.len());
-        for ((&digit, &o), &size) in digits.iter().zip(offset).zip(&layout.sizes) {
-            let moved = digit as i32 + o;
-            match layout.kind {
-                LayoutKind::Torus => to.push(moved.rem_euclid(size as i32) as u32),
-                _ if (0..size as i32).contains(&moved) => to.push(moved as u32),
-                _ => break,
-            }
-        }
-        if to.len() == digits.len() {
-            return Some(layout.id(&to));
+        let to = placed(layout, &digits, &offsets[stream.below(offsets.len() as u64) as usize]);
+        if to.is_some() {
+            return to;
         }
     }
+}
+
+/// The endpoint so far from another one; None if that is outside.
+fn placed(layout: &Layout, digits: &[u32], offset: &[i32]) -> Option<u32> {
+    let mut to = Vec::with_capacity(digits.len());
+    for ((&digit, &o), &size) in digits.iter().zip(offset).zip(&layout.sizes) {
+        let moved = digit as i32 + o;
+        match layout.kind {
+            LayoutKind::Torus => to.push(moved.rem_euclid(size as i32) as u32),
+            _ if (0..size as i32).contains(&moved) => to.push(moved as u32),
+            _ => return None,
+        }
+    }
+    Some(layout.id(&to))
 }
 
 #[cfg(test)]

@@ -26,18 +26,26 @@ impl Weights {
         Ok(Weights { file, of })
     }
 
+    /// The rate of every rank by their mean.
+    pub fn relative(&self) -> Vec<f64> {
+        let largest = self.largest();
+        let mean = self.of.iter().map(|(weight, _)| weight / largest).sum::<f64>() / self.of.len() as f64;
+        self.of.iter().map(|(weight, _)| weight / largest / mean).collect()
+    }
+
+    /// The largest one. Divided by it first, the sum of large weights stays finite.
+    fn largest(&self) -> f64 {
+        self.of.iter().fold(0.0, |most: f64, (weight, _)| most.max(*weight))
+    }
+
     /// The rate of every rank, with the mean `mean` messages per cycle, which is the load `load`.
     ///
     /// # Errors
     /// A rank would have more than `process` can create.
     pub fn rates(&self, mean: Rate, process: Process, load: f64) -> Result<Vec<Rate>, Error> {
-        // Divided first, the sum of large weights stays finite.
-        let largest = self.of.iter().fold(0.0, |most: f64, (weight, _)| most.max(*weight));
-        let sum: f64 = self.of.iter().map(|(weight, _)| weight / largest).sum();
-        let scale = mean.per_cycle() * self.of.len() as f64 / sum;
         let most = process.rate_max();
-        let rate = |(rank, &(weight, line)): (usize, &(f64, usize))| {
-            let rate = weight / largest * scale;
+        let rate = |((rank, &(weight, line)), relative): ((usize, &(f64, usize)), f64)| {
+            let rate = relative * mean.per_cycle();
             if rate <= most * (1.0 + 1e-12) {
                 return Rate::messages(rate.min(1.0));
             }
@@ -53,7 +61,7 @@ impl Weights {
                 ),
             ))
         };
-        self.of.iter().enumerate().map(rate).collect()
+        self.of.iter().enumerate().zip(self.relative()).map(rate).collect()
     }
 }
 

@@ -40,6 +40,10 @@ impl Net for Grid {
             packet.upper.push(up == crosses);
         }
     }
+    fn shortest(&self, router: usize, dst: u32, packet: &Packet) -> Vec<usize> {
+        let (here, there) = (self.coords(router as u32), self.coords(dst));
+        (0..here.len()).filter(|&d| here[d] != there[d]).map(|d| 2 * d + !packet.plus[d] as usize).collect()
+    }
     fn route(&self, router: usize, dst: u32, packet: &mut Packet, vcs: usize) -> (usize, usize, usize) {
         let (here, there) = (self.coords(router as u32), self.coords(dst));
         let Some(d) = (0..here.len()).find(|&d| here[d] != there[d]) else {

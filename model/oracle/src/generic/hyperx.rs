@@ -69,6 +69,12 @@ impl Net for HyperX {
             Some(to) => Far::Router(to, self.around(to).iter().position(|&r| r == Some(router)).unwrap()),
         }
     }
+    fn shortest(&self, router: usize, dst: u32, _packet: &Packet) -> Vec<usize> {
+        let home = self.coordinates(self.attach(dst as usize).0);
+        let apart = |router| self.coordinates(router).iter().zip(&home).filter(|(a, b)| a != b).count();
+        let nearer = |to: &Option<usize>| to.is_some_and(|to| apart(to) < apart(router));
+        (0..self.ports()).filter(|&port| nearer(&self.around(router)[port])).collect()
+    }
     fn route(&self, router: usize, dst: u32, _packet: &mut Packet, vcs: usize) -> (usize, usize, usize) {
         let (home, port) = self.attach(dst as usize);
         let (own, wanted) = (self.coordinates(router), self.coordinates(home));

@@ -1,5 +1,6 @@
 //! Section 3 of `docs/explain/model.md`, cycle by cycle, everything looked at in every cycle.
 
+mod adaptive;
 mod cayley;
 mod clos;
 pub mod dragonfly;
@@ -10,7 +11,7 @@ mod hyperx;
 pub(crate) mod net;
 mod tree;
 
-pub use net::{Net, any_shape, knows, read};
+pub use net::{Net, any_shape, knows, read, read_adaptive};
 
 use super::{Received, Sent};
 use net::{Far, Packet};
@@ -145,16 +146,30 @@ pub fn run(p: &Parameters, sent: &[Sent], cycle: u64) -> Vec<Received> {
                     if input.packets.is_empty() || input.asks_from > now || input.output.is_some() {
                         continue;
                     }
-                    if input.wants.is_none() {
-                        let front = &mut input.packets[0];
-                        let dst = sent[front.index].dst;
-                        input.wants = Some(p.net.route(r, dst, front, vcs));
-                    }
-                    let (out, lowest, highest) = input.wants.unwrap();
-                    let open: Vec<usize> = (lowest..=highest)
-                        .filter(|&v| outputs[r][out][v].owner.is_none() && outputs[r][out][v].owned_until <= now)
-                        .map(|v| out * vcs + v)
-                        .collect();
+                    let front = &mut input.packets[0];
+                    let Sent { dst, flits, .. } = sent[front.index];
+                    let is_free = |out: usize, v: &usize| {
+                        outputs[r][out][*v].owner.is_none() && outputs[r][out][*v].owned_until <= now
+                    };
+                    // An adaptive packet chooses anew in every cycle.
+                    let preferred = p.net.options(r, dst, front, vcs).map(|options| {
+                        let has_room = |out: usize, v: &usize| outputs[r][out][*v].credits >= flits as i64;
+                        let open = |&out: &usize| {
+                            let open = (options.first..vcs).filter(|v| is_free(out, v) && has_room(out, v));
+                            (out, open.collect::<Vec<usize>>())
+                        };
+                        let credits =
+                            |out: usize| (options.first..vcs).map(|v| outputs[r][out][v].credits).sum::<i64>();
+                        let choices = options.ports.iter().map(open).filter(|(_, open)| !open.is_empty());
+                        let best = choices.min_by_key(|&(out, _)| (-credits(out), out));
+                        let (out, lowest, highest) = options.escape;
+                        best.unwrap_or_else(|| (out, (lowest..=highest).filter(|v| is_free(out, v)).collect()))
+                    });
+                    let (out, channels) = preferred.unwrap_or_else(|| {
+                        let wants = input.wants.get_or_insert_with(|| p.net.route(r, dst, front, vcs));
+                        (wants.0, (wants.1..=wants.2).filter(|v| is_free(wants.0, v)).collect())
+                    });
+                    let open: Vec<usize> = channels.into_iter().map(|v| out * vcs + v).collect();
                     if let Some(o) = turn(&open, input.pointer) {
                         picked.push(((port, vc), (o / vcs, o % vcs)));
                     }

@@ -1,6 +1,6 @@
 //! Interface of the oracle's networks, and the networks it knows.
 
-use super::{cayley, clos, dragonfly, express, graph, grid, hyperx, tree};
+use super::{adaptive, cayley, clos, dragonfly, express, graph, grid, hyperx, tree};
 use crate::random;
 use proptest::prelude::*;
 
@@ -61,8 +61,25 @@ pub trait Net {
     fn start(&self, _packet: &mut Packet, _src: u32, _dst: u32) {}
     /// Decides by queues, when a head arrives through `input`: those of (router, port) now, or so many cycles ago.
     fn look(&self, _router: usize, _dst: u32, _packet: &mut Packet, _input: usize, _queue: &Queues) {}
+    /// Ports of all shortest ways.
+    fn shortest(&self, _router: usize, _dst: u32, _packet: &Packet) -> Vec<usize> {
+        panic!("this network has no adaptive packets")
+    }
+    /// Options of a packet that chooses whenever it wants a channel.
+    fn options(&self, _router: usize, _dst: u32, _packet: &mut Packet, _vcs: usize) -> Option<Options> {
+        None
+    }
     /// Output port and channels (lowest, highest) of a packet at a router.
     fn route(&self, router: usize, dst: u32, packet: &mut Packet, vcs: usize) -> (usize, usize, usize);
+}
+
+/// Where an adaptive packet may go from a router.
+pub struct Options {
+    /// Ports of all shortest ways, on channels from `first` on.
+    pub(crate) ports: Vec<usize>,
+    pub(crate) first: usize,
+    /// As [`Net::route`].
+    pub(crate) escape: (usize, usize, usize),
 }
 
 /// Of a router and port: flits in its queue now, or those bound for it after all decisions of so many cycles ago.
@@ -93,6 +110,11 @@ pub fn knows(kind: &str) -> bool {
 pub fn read(text: &str) -> Box<dyn Net> {
     let (kind, rest) = text.split_once(':').unwrap();
     TOPOLOGIES.iter().find(|t| t.0.contains(&kind)).unwrap().1(kind, rest)
+}
+
+/// The same with adaptive packets; a torus, mesh or HyperX.
+pub fn read_adaptive(text: &str) -> Box<dyn Net> {
+    adaptive::of(read(text), if text.starts_with("torus") { 2 } else { 1 })
 }
 
 /// Texts of small networks of every kind.

@@ -22,10 +22,10 @@ fn defaults_follow_the_topology() {
 }
 
 #[test]
-fn the_chip_is_named_as_a_remedy_only_where_it_can_be_had() {
+fn routings_are_named_as_a_remedy_where_they_can_be_had() {
     let why = |topology: &str| refused(&format!("topology = \"{topology}\"\nrouting = \"minimal\"")).0;
-    assert!(why("mesh:4x4").ends_with("takes dor, with router angara also adaptive"));
-    assert!(why("torus:2x2x2x2x2").ends_with("takes dor"));
+    assert!(why("mesh:4x4").ends_with("takes dor or adaptive"));
+    assert!(why("torus:2x2x2x2x2").ends_with("takes dor or adaptive"));
     assert!(why("fat-tree:4,2").ends_with("takes nca"));
 }
 
@@ -78,7 +78,8 @@ fn buffers_grow_with_the_packets_unless_given() {
 fn what_does_not_fit_is_refused_with_its_setting() {
     for (text, key, part) in [
         ("router = \"angara\"\ndeadlock = \"dateline\"", "deadlock", "packet slots"),
-        ("router = \"generic\"\nrouting = \"adaptive\"", "routing", "takes dor"),
+        ("router = \"generic\"\nrouting = \"adaptive\"\nvcs = 2", "vcs", "vcs >= 3"),
+        ("router = \"generic\"\nrouting = \"adaptive\"\nswitching = \"wormhole\"", "routing", "use cut-through"),
         ("topology = \"fat-tree:4,2\"\nrouter = \"angara\"", "router", "direction order"),
         ("length = 32", "length", "at most 18 flits"),
         ("vcs = 4", "vcs", "five virtual channels"),
