@@ -11,7 +11,7 @@ mod arrived;
 pub mod barrier;
 pub mod closed;
 pub mod collective;
-mod goal;
+pub mod goal;
 pub mod heat;
 mod jobs;
 mod list;

@@ -2,6 +2,7 @@
 
 mod binary;
 mod player;
+mod recorded;
 mod schedule;
 #[cfg(test)]
 mod tests;
@@ -13,9 +14,12 @@ use crate::Error;
 use crate::run::Experiment;
 use crate::table::{Table, number};
 use angara_fabric::Tick;
+use angara_protocol::recording::Recording;
 use player::Player;
 use schedule::Schedule;
 use serde_json::json;
+use std::fs::File;
+use std::io::BufWriter;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -29,9 +33,32 @@ pub(super) const KIND: WorkloadKind = WorkloadKind {
     parse: |arguments| Ok(Arc::new(Goal { schedule: Schedule::open(Path::new(arguments))? })),
 };
 
+/// A schedule.
 #[derive(Debug)]
-struct Goal {
+pub(super) struct Goal {
     schedule: Schedule,
+}
+
+/// Writes a recording as a schedule, text or binary.
+///
+/// # Errors
+/// It has collectives by trees, or the file cannot be written.
+pub fn convert(recording: &Recording, out: &Path, binary: bool) -> Result<(), Error> {
+    let file = File::options().read(true).write(true).create(true).truncate(true).open(out);
+    let file = file.map_err(|source| Error::File { path: out.into(), source })?;
+    if binary {
+        recorded::write_binary(recording, file).map(drop)
+    } else {
+        recorded::write_text(recording, &mut BufWriter::new(file))
+    }
+}
+
+impl Goal {
+    /// A recording as a schedule.
+    pub(super) fn recorded(recording: &Recording, path: &Path) -> Result<Goal, Error> {
+        let file = text::unnamed_file().map_err(|source| Error::File { path: std::env::temp_dir(), source })?;
+        Ok(Goal { schedule: Schedule::binary(path, recorded::write_binary(recording, file)?)? })
+    }
 }
 
 impl Workload for Goal {

@@ -121,8 +121,13 @@ impl Schedule {
         if is_text {
             file = text::to_binary(path)?;
         }
+        Ok(Schedule { is_text, ..Schedule::binary(path, file)? })
+    }
+
+    /// A schedule in its binary form; messages name `path`.
+    pub(super) fn binary(path: &Path, file: File) -> Result<Schedule, Error> {
         let (ranks, digest) = binary::read(path, &file)?;
-        Ok(Schedule { path: path.into(), file, is_text, ranks, digest })
+        Ok(Schedule { path: path.into(), file, is_text: false, ranks, digest })
     }
 
     /// Number of all operations.

@@ -77,7 +77,7 @@ fn cannot_write(source: std::io::Error) -> Error {
 }
 
 /// A file that goes when it is closed.
-fn unnamed_file() -> std::io::Result<File> {
+pub(super) fn unnamed_file() -> std::io::Result<File> {
     static FILES: AtomicU64 = AtomicU64::new(0);
     let number = FILES.fetch_add(1, Ordering::Relaxed);
     let path = std::env::temp_dir().join(format!("angara-goal-{}-{number}", std::process::id()));
