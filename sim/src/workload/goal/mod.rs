@@ -16,6 +16,7 @@ use crate::table::{Table, number};
 use angara_fabric::Tick;
 use angara_protocol::recording::Recording;
 use player::Player;
+use recorded::Converter;
 use schedule::Schedule;
 use serde_json::json;
 use std::fs::File;
@@ -44,20 +45,17 @@ pub(super) struct Goal {
 /// # Errors
 /// It has collectives by trees, or the file cannot be written.
 pub fn convert(recording: &Recording, out: &Path, binary: bool) -> Result<(), Error> {
+    let converter = Converter::new(recording)?;
     let file = File::options().read(true).write(true).create(true).truncate(true).open(out);
     let file = file.map_err(|source| Error::File { path: out.into(), source })?;
-    if binary {
-        recorded::write_binary(recording, file).map(drop)
-    } else {
-        recorded::write_text(recording, &mut BufWriter::new(file))
-    }
+    if binary { converter.write_binary(file).map(drop) } else { converter.write_text(&mut BufWriter::new(file)) }
 }
 
 impl Goal {
     /// A recording as a schedule.
     pub(super) fn recorded(recording: &Recording, path: &Path) -> Result<Goal, Error> {
         let file = text::unnamed_file().map_err(|source| Error::File { path: std::env::temp_dir(), source })?;
-        Ok(Goal { schedule: Schedule::binary(path, recorded::write_binary(recording, file)?)? })
+        Ok(Goal { schedule: Schedule::binary(path, Converter::new(recording)?.write_binary(file)?)? })
     }
 }
 

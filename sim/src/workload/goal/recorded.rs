@@ -249,30 +249,30 @@ impl<'a> Converter<'a> {
             Cause::Tree { .. } => Ok(()),
         }
     }
+
+    /// Writes all PEs in the binary form.
+    pub(super) fn write_binary(&self, file: File) -> Result<File, Error> {
+        let pes = self.recording.header.places.len() as u32;
+        let mut writer = Writer::new(file, pes).map_err(unwritten)?;
+        for pe in 0..pes {
+            writer.rank(pe, &self.rank(pe)?).map_err(unwritten)?;
+        }
+        writer.finish().map_err(unwritten)
+    }
+
+    /// Writes all PEs as text.
+    pub(super) fn write_text(&self, to: &mut dyn Write) -> Result<(), Error> {
+        let pes = self.recording.header.places.len() as u32;
+        writeln!(to, "num_ranks {pes}").map_err(unwritten)?;
+        for pe in 0..pes {
+            write_rank(pe, &self.rank(pe)?, to).map_err(unwritten)?;
+        }
+        to.flush().map_err(unwritten)
+    }
 }
 
-/// Writes a recording in the binary form.
-pub(super) fn write_binary(recording: &Recording, file: File) -> Result<File, Error> {
-    let converter = Converter::new(recording)?;
-    let pes = recording.header.places.len() as u32;
-    let cannot = |e: std::io::Error| Error::Network(format!("the schedule of the recording cannot be written: {e}"));
-    let mut writer = Writer::new(file, pes).map_err(cannot)?;
-    for pe in 0..pes {
-        writer.rank(pe, &converter.rank(pe)?).map_err(cannot)?;
-    }
-    writer.finish().map_err(cannot)
-}
-
-/// Writes a recording as text.
-pub(super) fn write_text(recording: &Recording, to: &mut dyn Write) -> Result<(), Error> {
-    let converter = Converter::new(recording)?;
-    let pes = recording.header.places.len() as u32;
-    let cannot = |e: std::io::Error| Error::Network(format!("the schedule cannot be written: {e}"));
-    writeln!(to, "num_ranks {pes}").map_err(cannot)?;
-    for pe in 0..pes {
-        write_rank(pe, &converter.rank(pe)?, to).map_err(cannot)?;
-    }
-    to.flush().map_err(cannot)
+fn unwritten(e: std::io::Error) -> Error {
+    Error::Network(format!("the schedule cannot be written: {e}; give room for it"))
 }
 
 fn write_rank(number: u32, rank: &Rank, to: &mut dyn Write) -> std::io::Result<()> {
