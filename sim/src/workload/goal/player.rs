@@ -350,7 +350,9 @@ impl<'a> Player<'a> {
             message.packets -= 1;
         }
         let mut come = Vec::new();
-        while let Some(message) = pair.messages.pop_front_if(|message| message.packets == 0) {
+        while pair.messages.front().is_some_and(|message| message.packets == 0)
+            && let Some(message) = pair.messages.pop_front()
+        {
             pair.first += 1;
             come.push(Open { operation: message.operation, peer: from, tag: message.tag });
         }
