@@ -34,6 +34,16 @@ pub enum Error {
         /// The mistake, and what would be right.
         message: String,
     },
+    /// A binary file is wrong.
+    #[error("{path}: offset {offset}: {message}")]
+    Offset {
+        /// The file.
+        path: PathBuf,
+        /// Bytes from its begin.
+        offset: u64,
+        /// The mistake, and what would be right.
+        message: String,
+    },
     /// A recording is wrong, or cannot be read.
     #[error(transparent)]
     Recording(#[from] RecordingError),
@@ -59,7 +69,7 @@ impl Error {
     pub fn parts(&self) -> (String, String, bool) {
         match self {
             Error::Invalid { what, value, remedy } => (format!("{what} is {value}"), remedy.clone(), true),
-            Error::Setting { .. } | Error::Network(_) => (self.to_string(), String::new(), true),
+            Error::Setting { .. } | Error::Offset { .. } | Error::Network(_) => (self.to_string(), String::new(), true),
             Error::File { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
                 (self.to_string(), "give a path that exists".into(), true)
             }

@@ -9,7 +9,8 @@ use crate::Error;
 use crate::booksim::Booksim;
 use crate::run::presets::{self, PRESETS};
 use crate::table::Table;
-use crate::workload::KINDS;
+use crate::workload::{KINDS, goal};
+use angara_protocol::recording::Recording;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
@@ -38,6 +39,8 @@ enum Sim {
     Presets(PresetsArgs),
     /// Print a configuration of BookSim 2 as a file to start from, with what is different here
     Booksim(BooksimArgs),
+    /// Write a recorded program as a GOAL schedule, for LogGOPSim, ATLAHS or --workload goal:FILE
+    Goal(GoalArgs),
     /// List the workloads and how they are written
     Workloads,
 }
@@ -54,6 +57,18 @@ struct BooksimArgs {
     file: PathBuf,
 }
 
+#[derive(Args, Debug)]
+struct GoalArgs {
+    /// A recording of `angara run --record`
+    recording: PathBuf,
+    /// The schedule
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+    /// Write the binary form, as LogGOPSim's txt2bin does
+    #[arg(long)]
+    binary: bool,
+}
+
 /// Runs an `angara sim` subcommand, printing to standard output; `save_packets` writes what `--capture` asks for.
 ///
 /// # Errors
@@ -67,6 +82,7 @@ pub fn sim(args: SimArgs, save_packets: SavePackets) -> Result<(), Error> {
         Sim::Reproduce(args) => reproduce(args),
         Sim::Presets(args) => presets(args),
         Sim::Booksim(args) => say(&Booksim::read(&args.file)?.toml()),
+        Sim::Goal(args) => goal::convert(&Recording::open(&args.recording)?, &args.out, args.binary),
         Sim::Workloads => workloads(),
     }
 }

@@ -101,12 +101,20 @@ impl Closed {
     /// # Errors
     /// A packet was dropped for want of a route.
     pub fn next_delivery(&mut self) -> Result<Option<Delivery>, Error> {
+        self.next_delivery_before(Tick::MAX)
+    }
+
+    /// The same, but the network stays where it is if nothing happens in it before `limit`.
+    ///
+    /// # Errors
+    /// A packet was dropped for want of a route.
+    pub fn next_delivery_before(&mut self, limit: Tick) -> Result<Option<Delivery>, Error> {
         loop {
             if let Some(d) = self.arrived.pop_front() {
                 return Ok(Some(d));
             }
-            let due = self.waiting.peek().map(|Reverse((at, ..))| *at);
-            match (due, self.network.next_event()) {
+            let due = self.waiting.peek().map(|Reverse((at, ..))| *at).filter(|at| *at < limit);
+            match (due, self.network.next_event().filter(|event| *event < limit)) {
                 (Some(at), event) if event.is_none_or(|e| at <= e) => {
                     let Some(Reverse((at, _, w))) = self.waiting.pop() else { return Ok(None) };
                     let Waiting { src, dst, flits, class, adaptive, mut tag } = w;

@@ -11,6 +11,7 @@ mod arrived;
 pub mod barrier;
 pub mod closed;
 pub mod collective;
+pub mod goal;
 pub mod heat;
 mod jobs;
 mod list;
@@ -140,6 +141,7 @@ pub const KINDS: &[WorkloadKind] = &[
     barrier::KIND,
     script::KIND,
     trace::KIND,
+    goal::KIND,
     list::KIND,
     netrace::KIND,
     jobs::KIND,

@@ -3,18 +3,20 @@
 mod player;
 
 use super::collective::report_time;
+use super::goal::Goal;
 use super::script::{Chip, Ran, any_chip};
 use super::{Report, Watch, Workload, WorkloadKind};
 use crate::Error;
 use crate::run::{Experiment, Keys};
 use crate::table::{Table, number};
 use angara_fabric::{Fabric, Link, Port, Tick};
+use angara_model::Profile;
 use angara_net::torus::{Direction, NodeId, Shape};
 use angara_protocol::recording::Recording;
 use player::Player;
 use serde_json::json;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -24,13 +26,17 @@ const SHOWN: usize = 16;
 #[derive(Debug)]
 struct Replay {
     recording: Recording,
+    path: PathBuf,
 }
 
 pub(in crate::workload) const KIND: WorkloadKind = WorkloadKind {
     name: "trace",
     form: "trace:FILE",
     about: "a program recorded by `angara run --record`: when each PE ends, and what links carry",
-    parse: |arguments| Ok(Arc::new(Replay { recording: Recording::open(Path::new(arguments))? })),
+    parse: |arguments| {
+        let path = Path::new(arguments);
+        Ok(Arc::new(Replay { recording: Recording::open(path)?, path: path.into() }))
+    },
 };
 
 impl Replay {
@@ -50,7 +56,7 @@ impl Replay {
 
 impl Workload for Replay {
     fn keys(&self) -> &'static [&'static str] {
-        &[]
+        &["length"]
     }
 
     fn defaults(&self) -> Option<Keys> {
@@ -64,11 +70,17 @@ impl Workload for Replay {
     }
 
     fn check(&self, experiment: &Experiment) -> Result<(), Error> {
+        if let Profile::Generic(_) = experiment.network.profile {
+            return Goal::recorded(&self.recording, &self.path)?.check(experiment);
+        }
         any_chip(experiment)?;
         self.ports(experiment).map(drop)
     }
 
     fn run(&self, experiment: &Experiment, watch: &mut Watch<'_>) -> Result<Report, Error> {
+        if let Profile::Generic(_) = experiment.network.profile {
+            return Goal::recorded(&self.recording, &self.path)?.run(experiment, watch);
+        }
         let started = Instant::now();
         let Chip { config, faults, .. } = any_chip(experiment)?;
         let shape = config.shape;
