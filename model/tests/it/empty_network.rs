@@ -22,7 +22,6 @@ fn an_empty_network_takes_four_cycles_per_router() {
         "cayley:13:1,5",
         "dragonfly:2,1,1",
         "hyperx:4x4,4",
-        "express:9x4,4",
     ] {
         for (flits, (switching, buffer)) in [1, 5, 16].into_iter().flat_map(|f| all.map(|s| (f, s))) {
             let mut net = network(topology, flits, buffer, switching);
