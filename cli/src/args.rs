@@ -111,8 +111,7 @@ pub(crate) fn dispatch(args: Vec<OsString>) -> Result<u8, Failed> {
 fn of_simulation(e: angara_sim::Error) -> Failed {
     let (message, remedy, usage) = e.parts();
     if matches!(e, angara_sim::Error::Interrupted(_)) {
-        // As a shell shows what SIGINT has ended.
-        return Failed::runtime(message, remedy).with_code(130);
+        return Failed::runtime(message, remedy).with_code(angara_sim::cli::interrupted_status());
     }
     if usage { Failed::usage(message, remedy) } else { Failed::runtime(message, remedy) }
 }

@@ -1,5 +1,6 @@
 //! Interface of every kind of simulated network.
 
+use crate::waits::Waits;
 use angara_fabric::raw::{Delivery, Inconsistent, Injection, LinkLoad, Lost, Totals, TraceEvent};
 use angara_fabric::{Heard, Tick};
 
@@ -33,6 +34,18 @@ pub(crate) trait Engine: Send {
     fn count_links(&mut self) {}
     fn link_load(&self, _router: u32, _port: u8) -> LinkLoad {
         LinkLoad::default()
+    }
+    /// Begins to count how long packets wait at every output; whether it can.
+    fn count_waits(&mut self) -> bool {
+        false
+    }
+    fn waits(&self, _router: u32, _port: u8) -> Waits {
+        Waits::default()
+    }
+    /// Room of the buffers behind an output that is taken: by packets in them, on the way there, or whose credits are on
+    /// the way back. In the buffers' unit.
+    fn occupied(&self, _router: u32, _port: u8) -> u64 {
+        0
     }
     fn check_idle(&self) -> Result<(), Inconsistent>;
     fn memory_bytes(&self) -> usize;

@@ -37,6 +37,7 @@ pub mod peers;
 mod pool;
 pub mod setup;
 pub mod topology;
+mod waits;
 mod wormhole;
 
 pub use angara_fabric::raw::{
@@ -46,3 +47,4 @@ pub use network::{Listener, Network};
 pub use peers::Peers;
 pub use setup::{Angara, Generic, Profile, Rate, Setup, SetupError, Switching};
 pub use topology::{AnyTopology, Topology};
+pub use waits::Waits;

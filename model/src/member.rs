@@ -4,6 +4,7 @@ use crate::engine::Engine;
 use crate::parallel::{Exchange, Part, run};
 use crate::peers::Peers;
 use crate::setup::SetupError;
+use crate::waits::Waits;
 use angara_fabric::Tick;
 use angara_fabric::raw::{Delivery, Inconsistent, Injection, LinkLoad, Lost, Packed, Totals, TraceEvent};
 use std::collections::VecDeque;
@@ -114,6 +115,15 @@ impl<P: Part> Engine for Member<P> {
     }
     fn link_load(&self, router: u32, port: u8) -> LinkLoad {
         self.part.link_load(router, port)
+    }
+    fn count_waits(&mut self) -> bool {
+        self.part.count_waits()
+    }
+    fn waits(&self, router: u32, port: u8) -> Waits {
+        self.part.waits(router, port)
+    }
+    fn occupied(&self, router: u32, port: u8) -> u64 {
+        self.part.occupied(router, port)
     }
     fn check_idle(&self) -> Result<(), Inconsistent> {
         let Totals { injected, delivered, lost, .. } = self.counters();

@@ -5,6 +5,7 @@ use crate::engine::Engine;
 use crate::member::Crew;
 use crate::peers::Peers;
 use crate::setup::{Profile, Setup, SetupError};
+use crate::waits::Waits;
 use angara_fabric::raw::{Delivery, Inconsistent, Injection, LinkLoad, Lost, Totals, TraceEvent};
 use angara_fabric::{Heard, Tick};
 use std::ops::{ControlFlow, Range};
@@ -157,6 +158,20 @@ impl Network {
     /// topology does. Nothing for a port that does not exist.
     pub fn link_load(&self, router: u32, port: u8) -> LinkLoad {
         self.engine.link_load(router, port)
+    }
+    /// Begins to count how long packets wait at every output; see [`Network::waits`]. False if this network cannot: the
+    /// routers of the `angara` profile do not look at every cycle.
+    pub fn count_waits(&mut self) -> bool {
+        self.engine.count_waits()
+    }
+    /// Returns how long packets have waited at the outputs of `router` to `port` since [`Network::count_waits`].
+    pub fn waits(&self, router: u32, port: u8) -> Waits {
+        self.engine.waits(router, port)
+    }
+    /// Room of the buffers behind `port` of `router` that is taken: by packets in them, on the way there, or whose credits
+    /// are on the way back. Flits; always 0 in the `angara` profile, where credits are counted when somebody needs them.
+    pub fn occupied(&self, router: u32, port: u8) -> u64 {
+        self.engine.occupied(router, port)
     }
     /// With nothing under way: every buffer is empty, every credit and slot is back, every packet
     /// arrived.

@@ -14,6 +14,7 @@
 
 use crate::engine::Engine;
 use crate::setup::SetupError;
+use crate::waits::Waits;
 use angara_fabric::Tick;
 use angara_fabric::raw::{Delivery, Inconsistent, Injection, LinkLoad, Lost, Packed, Totals, TraceEvent};
 use std::collections::VecDeque;
@@ -343,6 +344,15 @@ impl<P: Part> Engine for Parallel<P> {
     fn link_load(&self, router: u32, port: u8) -> LinkLoad {
         // All but one know nothing of it.
         self.parts().map(|p| p.link_load(router, port)).find(|load| *load != LinkLoad::default()).unwrap_or_default()
+    }
+    fn count_waits(&mut self) -> bool {
+        self.parts_mut().all(|p| p.count_waits())
+    }
+    fn waits(&self, router: u32, port: u8) -> Waits {
+        self.parts().map(|p| p.waits(router, port)).fold(Waits::default(), Waits::and)
+    }
+    fn occupied(&self, router: u32, port: u8) -> u64 {
+        self.parts().map(|p| p.occupied(router, port)).sum()
     }
     fn check_idle(&self) -> Result<(), Inconsistent> {
         let Totals { injected, delivered, lost, .. } = self.counters();

@@ -52,6 +52,10 @@ class Outcome:
     """Half-width of the 95 % confidence interval of the mean latency, router cycles."""
     latency_percentiles_cycles: Dict[str, float]
     """``p50``, ``p95``, ``p99`` and ``max``."""
+    latency_by_routers: List[Dict[str, float]]
+    """``messages``, ``mean_cycles`` and ``max_cycles`` for each number of ``routers`` passed."""
+    latency_by_flits: List[Dict[str, float]]
+    """The same for each length in ``flits``."""
     accepted_flits_per_node_cycle: float
     """Flits that arrived per node and cycle."""
     offered_flits_per_node_cycle: float

@@ -15,7 +15,7 @@ class Settings(TypedDict, total=False):
     hold_switch: bool
     buffer: int
     deadlock: Literal["bubble", "dateline"]
-    routing: Literal["dor", "adaptive", "nca", "minimal", "valiant", "ugal"]
+    routing: Literal["dor", "adaptive", "nca", "minimal", "valiant", "ugal", "ugal-g", "par"]
     workload: str
     length: Union[int, str]
     load: float
@@ -52,7 +52,7 @@ class Lists(TypedDict, total=False):
     hold_switch: Iterable[bool]
     buffer: Iterable[int]
     deadlock: Iterable[Literal["bubble", "dateline"]]
-    routing: Iterable[Literal["dor", "adaptive", "nca", "minimal", "valiant", "ugal"]]
+    routing: Iterable[Literal["dor", "adaptive", "nca", "minimal", "valiant", "ugal", "ugal-g", "par"]]
     workload: Iterable[str]
     length: Iterable[Union[int, str]]
     load: Iterable[float]

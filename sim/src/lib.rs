@@ -8,15 +8,21 @@
 //! what nodes do beyond that, [`run`] does one simulation, [`sweep`] many, [`reproduce`] what others measured or claimed.
 //!
 //! [`cli`] declares the `angara plan` and `angara sim` subcommands; the `angara` program only forwards to it.
+//! A program that simulates without them takes this crate without its default features: no command line, progress
+//! bars or runtime for signals come along. The feature `plot` draws charts.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 #![forbid(unsafe_code)]
 
+pub mod booksim;
+#[cfg(feature = "cli")]
 pub mod cli;
 pub mod error;
 pub mod observe;
+#[cfg(feature = "cli")]
 mod parts;
 pub mod plan;
 pub mod plot;
+#[cfg(feature = "plot")]
 pub mod reproduce;
 pub mod rng;
 pub mod run;

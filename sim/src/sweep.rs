@@ -13,9 +13,11 @@
 //! Points are independent, so threads take whole points and the results do not depend on how many
 //! threads there are.
 
+#[cfg(feature = "cli")]
 pub mod finished;
 pub mod seeds;
 
+#[cfg(feature = "cli")]
 pub use finished::{Finished, Wanted, together};
 
 use crate::Error;

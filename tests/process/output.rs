@@ -10,7 +10,6 @@ use angara_tests::users::only_root_can;
 use angara_tests::{Finished, Test, tools};
 use std::os::unix::fs::{PermissionsExt, chown};
 
-/// A user who exists nowhere.
 /// A user of no other test: whose processes are counted.
 const ALICE: u32 = 65_004;
 
@@ -61,7 +60,8 @@ fn commands_that_need_no_daemon() {
         "topology = \"torus:2x2\"\nwarmup = 10\ncycles = 20\n[sweep]\nload = [0.1]\n",
     )
     .expect("scratch file");
-    let commands: [(&str, &[&str]); 31] = [
+    test.run(test.angara(["sim", "sweep", "sweep.toml", "--out", "merged"])).success();
+    let commands: [(&str, &[&str]); 32] = [
         ("angara", &["--help"]),
         ("angara", &["--version"]),
         ("angara", &["run", "--help"]),
@@ -81,6 +81,7 @@ fn commands_that_need_no_daemon() {
         ("angara", &["sim", "run", "--topology", "torus:2x2", "--cycles", "20", "--warmup", "10"]),
         ("angara", &["sim", "run", "--topology", "torus:2x2", "--cycles", "20", "--warmup", "10", "--json"]),
         ("angara", &["sim", "sweep", "sweep.toml"]),
+        ("angara", &["sim", "merge", "merged"]),
         ("angara", &["sim", "reproduce", "--quick", "spmv"]),
         ("angara", &["sim", "presets"]),
         ("angara", &["sim", "presets", "desmos"]),
@@ -95,8 +96,8 @@ fn commands_that_need_no_daemon() {
         ("oshcc", &["-showme:link"]),
     ];
     for (program, args) in commands {
-        // A sweep writes files, which a file size limit is about.
-        if args.contains(&"sweep") {
+        // These write files, which a file size limit is about.
+        if args.contains(&"sweep") || args.contains(&"merge") {
             let mut command = test.after(FULL, tools::tool(program));
             command.args(args);
             test.run(command).failure(&["standard output", "No space left"]);

@@ -52,13 +52,29 @@ fn assert_whole(test: &Test, out: &str) {
     assert!(!left.iter().any(is_left), "{left:?}");
 }
 
+/// Starts a sweep and ends it, by a signal, when it has two points.
+fn end(test: &Test, out: &str, signal: Signal) -> Finished {
+    let running = test.spawn(sweep(test, out));
+    assert!(poll_until(|| finished(test, out) > 1), "points are kept: {}", running.so_far());
+    running.signal(signal);
+    running.wait(PATIENCE)
+}
+
+#[test]
+fn a_sweep_that_a_batch_system_ends_gives_its_claims_back() {
+    let test = scene("sweep-terminated");
+    let done = end(&test, "parts", Signal::TERM);
+    assert!(done.code() == 143 && done.stderr.contains("the same command goes on with them"), "{done}");
+    assert_eq!(names(&test, "parts", ".claim"), [""; 0]);
+    test.run(sweep(&test, "parts")).success();
+    assert_whole(&test, "parts");
+    test.assert_clean();
+}
+
 #[test]
 fn a_sweep_that_was_ended_goes_on() {
     let test = scene("sweep-ended");
-    let running = test.spawn(sweep(&test, "parts"));
-    assert!(poll_until(|| finished(&test, "parts") > 1), "points are kept: {}", running.so_far());
-    running.signal(Signal::INT);
-    let done = running.wait(PATIENCE);
+    let done = end(&test, "parts", Signal::INT);
     assert!(done.code() == 130 && done.stderr.contains("the same command goes on with them"), "{done}");
     assert_eq!(names(&test, "parts", ".claim"), [""; 0], "claims are given back");
     let kept = finished(&test, "parts");

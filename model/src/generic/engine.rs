@@ -5,6 +5,7 @@ use super::state::{Block, ChannelState, Message, NO_OWNER, Router, Source, WINDO
 use crate::engine::Engine;
 use crate::parallel::Part;
 use crate::topology::Route;
+use crate::waits::Waits;
 use angara_fabric::Tick;
 use angara_fabric::raw::{Delivery, Inconsistent, Injection, LinkLoad, Stage, Totals, TraceEvent};
 use angara_fabric::rng::{Purpose, draw};
@@ -15,6 +16,10 @@ impl<T: Route, const N: usize, const P: usize, const W: usize> Routers<T, N, P, 
     /// The next cycle in which anything happens.
     fn next_cycle(&self) -> Option<u64> {
         let now = self.calendar.now;
+        // Who waits is counted in every cycle.
+        if self.waiting.on() && self.pool.live() > 0 {
+            return Some(now);
+        }
         if self.blocks.iter().any(|b| b.awake.any() || b.sources.any()) {
             return Some(now);
         }
@@ -114,6 +119,20 @@ impl<T: Route, const N: usize, const P: usize, const W: usize> Engine for Router
         let load = self.link_loads.get(router * P + usize::from(port));
         load.filter(|_| usize::from(port) < P).copied().unwrap_or_default()
     }
+    fn count_waits(&mut self) -> bool {
+        self.waiting.begin(self.routers.len(), P);
+        true
+    }
+    fn waits(&self, router: u32, port: u8) -> Waits {
+        let router = router.wrapping_sub(self.first_router) as usize;
+        let waits = self.waiting.waits.get(router * P + usize::from(port));
+        waits.filter(|_| usize::from(port) < P).copied().unwrap_or_default()
+    }
+    fn occupied(&self, router: u32, port: u8) -> u64 {
+        let router = self.routers.get(router.wrapping_sub(self.first_router) as usize);
+        let channels = router.map_or(&[][..], |router| &router.outputs[usize::from(port) << Self::PORT..]);
+        channels.iter().take(self.vcs as usize).map(|out| u64::from(self.buffer - out.credits)).sum()
+    }
     fn check_idle(&self) -> Result<(), Inconsistent> {
         let fail = |what: String| Err(Inconsistent(what));
         if self.pool.live() != 0 {
@@ -150,7 +169,9 @@ impl<T: Route, const N: usize, const P: usize, const W: usize> Engine for Router
             + (self.delivered.capacity() + self.arrived.iter().map(Vec::capacity).sum::<usize>())
                 * size_of::<Delivery>()
             + self.link_loads.capacity() * size_of::<LinkLoad>()
+            + self.waiting.memory_bytes()
             + self.pool.memory_bytes()
+            + self.news.memory_bytes()
     }
 }
 
@@ -177,6 +198,7 @@ impl<T: Route, const N: usize, const P: usize, const W: usize> Part for Routers<
             Message::Credit { channel, flits } => {
                 self.calendar.soon_at(cycle, channel).credits.push((channel, flits as u32));
             }
+            Message::Queue(change) => self.news.accept(&change),
         }
     }
 }

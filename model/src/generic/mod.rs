@@ -13,6 +13,7 @@
 pub(crate) mod allocators;
 pub(crate) mod build;
 mod engine;
+pub(crate) mod news;
 pub(crate) mod routers;
 pub(crate) mod state;
 pub(crate) mod view;

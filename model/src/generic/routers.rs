@@ -1,6 +1,7 @@
 //! All routers of a network, or of a part of it, and a cycle of them.
 
 use super::allocators::Scratch;
+use super::news::News;
 use super::state::{
     Arrived, Bits, Block, Calendar, ChannelState, Clock, EJECT_TO_CREDIT, InVc, Mask, Message, NO_OWNER, OutVc, Port,
     Router, Soon, Source, Wire,
@@ -10,6 +11,7 @@ use crate::parallel::part_of;
 use crate::pool::{Pool, Queue};
 use crate::setup::Generic;
 use crate::topology::{Class, End, Route, Topology};
+use crate::waits::Waiting;
 use angara_fabric::bits::bits;
 use angara_fabric::raw::{Delivery, LinkLoad, PacketHandle, Stage, Totals, Tracer};
 use std::cmp::Reverse;
@@ -88,8 +90,12 @@ pub(super) struct Routers<T, const N: usize, const P: usize, const W: usize> {
     pub(super) outgoing: Vec<(u16, u64, Message)>,
     pub(super) counters: Totals,
     pub(super) tracer: Tracer,
+    /// What routers have been told of others' queues.
+    pub(super) news: News,
     /// Per port; empty unless somebody asked.
     pub(super) link_loads: Vec<LinkLoad>,
+    /// Nobody's unless somebody asked.
+    pub(super) waiting: Waiting<W>,
 }
 
 /// Cycles beyond one that a flit takes on the longest link.
@@ -175,6 +181,8 @@ impl<T: Route, const N: usize, const P: usize, const W: usize> Routers<T, N, P, 
             counters: Totals::default(),
             tracer: Tracer::default(),
             link_loads: Vec::new(),
+            news: News::new(&topology, range),
+            waiting: Waiting::default(),
             topology,
         }
     }
@@ -214,6 +222,9 @@ impl<T: Route, const N: usize, const P: usize, const W: usize> Routers<T, N, P, 
                 self.send(self.here.first_source + (w * 64) as u32 + bit);
             }
         }
+        if self.waiting.on() {
+            self.ask();
+        }
         for w in 0..self.here.awake.0.len() {
             let mut again = 0;
             for bit in bits(std::mem::take(&mut self.here.awake.0[w])) {
@@ -223,10 +234,61 @@ impl<T: Route, const N: usize, const P: usize, const W: usize> Routers<T, N, P, 
             }
             self.here.awake.0[w] |= again;
         }
+        if self.waiting.on() {
+            self.count_waits();
+        }
+    }
+
+    /// Routers of the block being processed.
+    fn routers_here(&self) -> std::ops::Range<usize> {
+        let first = self.here.first_router as usize;
+        first..self.routers.len().min(first + self.here.awake.0.len() * 64)
+    }
+
+    /// Notes who wants what before this cycle's decisions, and counts those that have an output channel without room.
+    #[cold]
+    fn ask(&mut self) {
+        for r in self.routers_here() {
+            let router = &self.routers[r];
+            self.waiting.ask(r, router.allocating, router.ready);
+            let short = router.outputs.iter().enumerate().filter(|(_, out)| out.wanted != 0);
+            for (o, _) in short {
+                self.waiting.waits[r * P + (o >> Self::PORT)].credit += 1;
+            }
+        }
+    }
+
+    /// Counts those that wanted something and did not get it.
+    #[cold]
+    fn count_waits(&mut self) {
+        for r in self.routers_here() {
+            let router = &self.routers[r];
+            let out = |i: u32| r * P + (router.inputs[i as usize % N].out as usize >> Self::PORT);
+            let [mut allocating, mut ready] = self.waiting.left(r, router.allocating, router.ready);
+            while let Some(i) = allocating.pop() {
+                self.waiting.waits[out(i)].channel += 1;
+            }
+            while let Some(i) = ready.pop() {
+                self.waiting.waits[out(i)].switch += 1;
+            }
+        }
+    }
+
+    /// So many flits more, or fewer, are bound for the port of output channel `o`: for routers that look at it.
+    #[inline(always)]
+    pub(super) fn tell(&mut self, o: u32, flits: u32) {
+        if T::LOOKS && self.news.on() {
+            let port = (o >> Self::PORT) as u8 & (P as u8 - 1);
+            let place = (self.first_router + (o >> Self::ROUTER), port, self.calendar.now);
+            let outgoing = &mut self.outgoing;
+            let post = |part, due, change| outgoing.push((part, due, Message::Queue(change)));
+            self.news.change(&self.topology, place, flits, post);
+        }
     }
 
     fn apply_credits(&mut self, due: &mut Soon) {
         for (o, flits) in due.credits.drain(..) {
+            self.tell(o, flits.wrapping_neg());
             let r = o >> Self::ROUTER;
             let router = &mut self.routers[r as usize];
             let out = router.output(o);
@@ -256,7 +318,8 @@ impl<T: Route, const N: usize, const P: usize, const W: usize> Routers<T, N, P, 
             let r = i >> Self::ROUTER;
             let at = self.first_router + r;
             let hop = if T::LOOKS {
-                let view = View::new(&self.routers[r as usize].outputs, Self::PORT, (self.vcs, self.buffer));
+                let news = (&self.news, self.calendar.now, at);
+                let view = View::new(&self.routers[r as usize].outputs, Self::PORT, (self.vcs, self.buffer), news);
                 let input = i >> Self::PORT & (P as u32 - 1);
                 self.topology.choose(at, input as u8, &mut hot.route, &view)
             } else {
@@ -264,6 +327,8 @@ impl<T: Route, const N: usize, const P: usize, const W: usize> Routers<T, N, P, 
             };
             hot.mark = (hop.port as u32) << Self::PORT | self.allowed[hop.class.index() % Class::COUNT] << 16;
             hot.routers += 1;
+            let flits = u32::from(hot.flits);
+            self.tell(r << Self::ROUTER | u32::from(hop.port) << Self::PORT, flits);
         }
         for (i, packet) in due.arrivals.drain(..) {
             self.trace(packet, i, Stage::Arrived);

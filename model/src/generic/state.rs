@@ -4,6 +4,7 @@
 //! two. Channels are numbered port · N/P + channel, and sets of them are masks of `W` words
 //! ([`Mask`]); most routers have few enough channels for one word.
 
+use super::news::Change;
 use super::view::Output;
 use crate::pool::{Cold, Hot, Pool, Queue};
 use angara_fabric::Tick;
@@ -46,6 +47,11 @@ impl<const W: usize> Mask<W> {
     #[inline(always)]
     pub(crate) fn has(&self, i: u32) -> bool {
         self.0[i as usize / 64 % W] >> (i % 64) & 1 != 0
+    }
+    /// Those of both sets.
+    pub(crate) fn common(mut self, other: Self) -> Self {
+        (0..W).for_each(|w| self.0[w] &= other.0[w]);
+        self
     }
     #[inline(always)]
     pub(crate) fn any(&self) -> bool {
@@ -258,6 +264,8 @@ pub(crate) enum Message {
         /// How many.
         flits: u16,
     },
+    /// A queue has changed.
+    Queue(Change),
 }
 
 impl Packed for Message {
@@ -275,6 +283,10 @@ impl Packed for Message {
                 channel.pack(out);
                 flits.pack(out);
             }
+            Message::Queue(change) => {
+                out.push(2);
+                change.pack(out);
+            }
         }
     }
     fn unpack(from: &mut &[u8]) -> Option<Message> {
@@ -286,6 +298,7 @@ impl Packed for Message {
                 traced: bool::unpack(from)?,
             },
             1 => Message::Credit { channel: u32::unpack(from)?, flits: u16::unpack(from)? },
+            2 => Message::Queue(Change::unpack(from)?),
             _ => return None,
         })
     }

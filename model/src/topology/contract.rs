@@ -3,6 +3,7 @@
 use super::layout::Layout;
 use angara_fabric::rng;
 use std::fmt;
+use std::ops::Range;
 
 /// Most ports of one router.
 pub const PORTS_MAX: usize = 64;
@@ -130,6 +131,10 @@ pub enum Routing {
     Valiant,
     /// As minimal or as Valiant, whichever has the shorter queues at the first router.
     Ugal,
+    /// As UGAL, by the queues of the links that leave the first router's group.
+    UgalG,
+    /// As UGAL, and once more in the source's group if the first router is for minimal (progressive adaptive).
+    Par,
     /// Along a shortest way of those that first go up a tree and then down.
     UpDown,
     /// As a table says.
@@ -210,6 +215,9 @@ pub trait Outputs {
     fn used(&self, port: u8) -> u32;
     /// Channels of `port` that a packet owns.
     fn owned(&self, port: u8) -> u32;
+    /// Flits of packets at `router` on their way to `port`, and of those that may still be in the buffers behind it: of
+    /// this router in the cycle before, of another one as far as this one has been told ([`Route::told`]).
+    fn bound(&self, router: u32, port: u8) -> u32;
 }
 
 /// A topology by which the generic profile routes: called once for every packet and router, and compiled into the
@@ -221,6 +229,14 @@ pub trait Route: Topology + Clone + 'static {
     #[inline(always)]
     fn choose(&self, router: u32, _input: u8, route: &mut RouteState, _outputs: &impl Outputs) -> Hop {
         self.next(router, route)
+    }
+    /// Cycles of the link over which routers tell others what is bound for their ports; None if nobody is told.
+    fn news_delay(&self) -> Option<u8> {
+        None
+    }
+    /// Routers that are told what is bound for `port` of `router`, itself included; links join them.
+    fn told(&self, _router: u32, _port: u8) -> Range<u32> {
+        0..0
     }
 }
 

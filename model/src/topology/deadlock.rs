@@ -12,6 +12,15 @@ struct Queues {
     used: u32,
 }
 
+/// When the port of the shortest way is full.
+#[derive(Clone, Copy, PartialEq)]
+enum Full {
+    Never,
+    Always,
+    /// At routers that the packet reaches over a link.
+    Later,
+}
+
 impl Outputs for Queues {
     fn used(&self, port: u8) -> u32 {
         match self.full {
@@ -21,6 +30,11 @@ impl Outputs for Queues {
     }
     fn owned(&self, _port: u8) -> u32 {
         0
+    }
+    /// Half of all ports are full, if any is.
+    fn bound(&self, router: u32, port: u8) -> u32 {
+        let full = rng::mix(u64::from(router) << 8 | u64::from(port)).is_multiple_of(2);
+        if self.full.is_some() && full { self.used } else { 0 }
     }
 }
 
@@ -32,14 +46,19 @@ fn add(waits: &mut HashMap<Channel, HashSet<Channel>>, way: &[Channel]) {
 }
 
 /// Channels from `src` to `dst`, and the cycles of their links.
-fn walk(t: &impl Route, (src, dst, random): (u32, u32, u64), detour: bool) -> (Vec<Channel>, u64) {
+fn walk(t: &impl Route, (src, dst, random): (u32, u32, u64), when: Full) -> (Vec<Channel>, u64) {
     let mut route = t.start(src, dst, random);
     let (mut at, mut input) = t.attach(src);
     let (mut way, mut cycles) = (Vec::new(), 0);
     let shortest = t.clone();
     for _ in 0..20 {
         // The port of the shortest way is full, if the packet is to take its detour.
-        let full = detour.then(|| first_port(&shortest, at, dst));
+        let full = match when {
+            Full::Always => true,
+            Full::Later => !way.is_empty(),
+            Full::Never => false,
+        };
+        let full = full.then(|| first_port(&shortest, at, dst));
         let hop = t.choose(at, input, &mut route, &Queues { full, used: 1000 });
         match t.output(at, hop.port) {
             End::Endpoint(e) => {
@@ -68,8 +87,8 @@ fn first_port(t: &impl Route, router: u32, dst: u32) -> u8 {
 fn all(t: &impl Route) -> (usize, bool) {
     let (mut waits, mut longest) = (HashMap::new(), 0);
     for (s, d) in (0..t.endpoints() as u32).flat_map(|s| (0..t.endpoints() as u32).map(move |d| (s, d))) {
-        for (n, detour) in (0..12).flat_map(|n| [(n, false), (n, true)]) {
-            let (way, _) = walk(t, (s, d, rng::mix(u64::from(s * 977 + d) << 8 | n)), detour);
+        for (n, when) in (0..12).flat_map(|n| [Full::Never, Full::Always, Full::Later].map(|when| (n, when))) {
+            let (way, _) = walk(t, (s, d, rng::mix(u64::from(s * 977 + d) << 8 | n)), when);
             longest = longest.max(way.len());
             add(&mut waits, &way);
         }
@@ -80,7 +99,9 @@ fn all(t: &impl Route) -> (usize, bool) {
 #[test]
 fn no_channels_wait_in_a_circle() {
     for p in [1, 2] {
-        for (routing, hops) in [(Routing::Minimal, 3), (Routing::Valiant, 5), (Routing::Ugal, 5)] {
+        for (routing, hops) in
+            [(Routing::Minimal, 3), (Routing::Valiant, 5), (Routing::Ugal, 5), (Routing::UgalG, 5), (Routing::Par, 6)]
+        {
             let t = Dragonfly::new(p, 10, 100).unwrap().with_routing(routing).unwrap();
             assert_eq!(all(&t), (hops, false), "{t} {routing:?}");
         }
@@ -100,7 +121,7 @@ fn a_detour_to_a_router_needs_more_classes() {
     let t = Dragonfly::new(2, 1, 1).unwrap();
     let mut waits = HashMap::new();
     for (s, d) in (0..72).flat_map(|s| (0..72).map(move |d| (s, d))) {
-        let (way, _) = walk(&t, (s, d, 0), false);
+        let (way, _) = walk(&t, (s, d, 0), Full::Never);
         add(&mut waits, &way.iter().map(|&channel| Channel { class: 0, ..channel }).collect::<Vec<_>>());
     }
     assert!(circle_of(&waits).is_some());
@@ -109,10 +130,10 @@ fn a_detour_to_a_router_needs_more_classes() {
 #[test]
 fn an_empty_dragonfly_takes_the_cycles_of_its_links() {
     let t = Dragonfly::new(2, 10, 100).unwrap();
-    let slowest = (0..72).map(|d| walk(&t, (0, d, 0), false).1).max();
+    let slowest = (0..72).map(|d| walk(&t, (0, d, 0), Full::Never).1).max();
     assert_eq!(slowest, Some(120));
     // Group 0's first router has the links to groups 1 and 2; group 1 is entered at its first router.
-    assert_eq!([0, 2, 8, 10].map(|d| walk(&t, (0, d, 0), false).1), [0, 10, 100, 110]);
+    assert_eq!([0, 2, 8, 10].map(|d| walk(&t, (0, d, 0), Full::Never).1), [0, 10, 100, 110]);
 }
 
 #[test]

@@ -4,6 +4,7 @@ use super::contract::{Class, Classes, DELAY_MAX, End, Hop, Outputs, Route, Route
 use super::layout::{Layout, LayoutKind};
 use angara_fabric::rng;
 use std::fmt;
+use std::ops::Range;
 
 /// Most endpoints of a router: it has four times as many ports, less one.
 const ENDPOINTS_MAX: u8 = 16;
@@ -24,9 +25,11 @@ pub struct Dragonfly {
     routing: Routing,
 }
 
-/// Where a packet is on its way. The number is the class of its virtual channels where detours are possible.
+/// Where a packet is on its way. Each has a class of virtual channels of its own, in this order.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
+    /// To the link that leads to the destination's group, or to a detour if a router of the own group says so.
+    Undecided,
     /// To another group than the destination's.
     Detour,
     /// To the link that leads to the destination's group.
@@ -42,8 +45,9 @@ const PHASE: u32 = 56;
 
 fn phase(route: &RouteState) -> Phase {
     match route.lo >> PHASE {
-        0 => Phase::Detour,
-        1 => Phase::Towards,
+        0 => Phase::Undecided,
+        1 => Phase::Detour,
+        2 => Phase::Towards,
         _ => Phase::There,
     }
 }
@@ -101,8 +105,33 @@ impl Dragonfly {
         let (exit, port) = self.exit(group, to);
         if at == exit { port } else { self.local_port(at, exit) }
     }
+    /// The first phase of a packet's way to another group.
+    fn first(&self) -> Phase {
+        match self.routing {
+            Routing::Minimal => Phase::Towards,
+            Routing::Par => Phase::Undecided,
+            _ => Phase::Detour,
+        }
+    }
     fn class(&self, phase: Phase) -> Class {
-        Class::Step(phase as u8 - u8::from(self.routing == Routing::Minimal))
+        Class::Step(phase as u8 - self.first() as u8)
+    }
+    /// Draws the group of a detour. False if it is that of the source or of the destination.
+    fn draw(&self, route: &mut RouteState, from: u32, to: u32) -> bool {
+        let by = rng::below(route.advance(), self.groups().into()) as u32;
+        route.lo = route.lo & !(0xff_ffff << DESTINATION) | u64::from(by) << DESTINATION;
+        by != from && by != to
+    }
+    /// Whether a packet at `router` gets to its destination sooner by the detour drawn: twice its queue is shorter than
+    /// that of the shortest way by more than a threshold.
+    fn is_shorter(&self, router: u32, route: &RouteState, outputs: &impl Outputs) -> bool {
+        let queue = |to: u32| match self.exit(router / self.group(), to) {
+            (exit, port) if self.routing == Routing::UgalG => {
+                outputs.bound(router / self.group() * self.group() + exit, port as u8)
+            }
+            _ => outputs.used(self.port_to(router, to) as u8),
+        };
+        queue(self.home(route.lo as u32)) > 2 * queue(detour(route)) + THRESHOLD
     }
 }
 
@@ -118,8 +147,10 @@ impl Written for Dragonfly {
     }
     fn with_routing(&self, routing: Routing) -> Result<Dragonfly, String> {
         match routing {
-            Routing::Minimal | Routing::Valiant | Routing::Ugal => Ok(Dragonfly { routing, ..self.clone() }),
-            _ => Err("minimal, valiant or ugal".into()),
+            Routing::Minimal | Routing::Valiant | Routing::Ugal | Routing::UgalG | Routing::Par => {
+                Ok(Dragonfly { routing, ..self.clone() })
+            }
+            _ => Err("minimal, valiant, ugal, ugal-g or par".into()),
         }
     }
 }
@@ -169,16 +200,12 @@ impl Topology for Dragonfly {
     fn start(&self, src: u32, dst: u32, random: u64) -> RouteState {
         let mut route = RouteState { lo: dst.into(), hi: random };
         let (from, to) = (self.home(src), self.home(dst));
-        let mut first = Phase::Towards;
-        if self.routing != Routing::Minimal && from == to {
-            first = Phase::There;
-        } else if self.routing != Routing::Minimal {
-            let by = rng::below(route.advance(), self.groups().into()) as u32;
-            if by != from && by != to {
-                first = Phase::Detour;
-                route.lo |= u64::from(by) << DESTINATION;
-            }
-        }
+        let first = match self.first() {
+            Phase::Towards => Phase::Towards,
+            _ if from == to => Phase::There,
+            Phase::Detour if !self.draw(&mut route, from, to) => Phase::Towards,
+            first => first,
+        };
         enter(&mut route, first);
         route
     }
@@ -198,7 +225,7 @@ impl Topology for Dragonfly {
             _ if group == to => self.local_port(router % self.group(), home % self.group()),
             _ => self.port_to(router, to),
         };
-        if phase(route) == Phase::Towards && port >= self.first_global() {
+        if matches!(phase(route), Phase::Undecided | Phase::Towards) && port >= self.first_global() {
             enter(route, Phase::There);
         }
         Hop { port: port as u8, class: self.class(phase(route)) }
@@ -208,7 +235,7 @@ impl Topology for Dragonfly {
     }
     /// Classes ascend along a packet's way. Within one it takes a local link, then at most a global one.
     fn classes(&self) -> Classes {
-        Classes::Steps(if self.routing == Routing::Minimal { 2 } else { 3 })
+        Classes::Steps(1 + Phase::There as u32 - self.first() as u32)
     }
     fn routing(&self) -> Routing {
         self.routing
@@ -230,17 +257,33 @@ impl Topology for Dragonfly {
 
 impl Route for Dragonfly {
     const LOOKS: bool = true;
-    /// UGAL decides at the first router: the shortest way, unless twice the queue of the detour is shorter by more than
-    /// a threshold.
+    /// UGAL decides at the first router; UGAL-G by what is bound for the group's links to others. PAR decides there and, if for the shortest way, at the router that has the link to
+    /// the destination's group, each time with a detour drawn anew.
     #[inline(always)]
     fn choose(&self, router: u32, input: u8, route: &mut RouteState, outputs: &impl Outputs) -> Hop {
-        if self.routing == Routing::Ugal && u32::from(input) < self.p && phase(route) == Phase::Detour {
-            let shortest = self.port_to(router, self.home(route.lo as u32)) as u8;
-            let longer = self.port_to(router, detour(route)) as u8;
-            if outputs.used(shortest) <= 2 * outputs.used(longer) + THRESHOLD {
+        match phase(route) {
+            Phase::Detour
+                if matches!(self.routing, Routing::Ugal | Routing::UgalG)
+                    && u32::from(input) < self.p
+                    && !self.is_shorter(router, route, outputs) =>
+            {
                 enter(route, Phase::Towards);
             }
+            Phase::Undecided => {
+                let (from, to) = (router / self.group(), self.home(route.lo as u32));
+                if self.draw(route, from, to) && self.is_shorter(router, route, outputs) {
+                    enter(route, Phase::Detour);
+                }
+            }
+            _ => {}
         }
         self.next(router, route)
+    }
+    fn news_delay(&self) -> Option<u8> {
+        (self.routing == Routing::UgalG).then_some(self.local)
+    }
+    fn told(&self, router: u32, port: u8) -> Range<u32> {
+        let first = router / self.group() * self.group();
+        if u32::from(port) < self.first_global() { 0..0 } else { first..first + self.group() }
     }
 }

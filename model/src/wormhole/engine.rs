@@ -6,6 +6,7 @@ use crate::engine::Engine;
 use crate::generic::state::NO_OWNER;
 use crate::parallel::Part;
 use crate::topology::Route;
+use crate::waits::Waits;
 use angara_fabric::Tick;
 use angara_fabric::raw::{Delivery, Inconsistent, Injection, LinkLoad, PacketHandle, Stage, Totals, TraceEvent};
 use angara_fabric::rng::{Purpose, draw};
@@ -16,6 +17,10 @@ impl<T: Route, const N: usize, const P: usize, const W: usize> Routers<T, N, P, 
     /// The next cycle in which anything happens.
     fn next_cycle(&self) -> Option<u64> {
         let now = self.calendar.now;
+        // Who waits is counted in every cycle.
+        if self.waiting.anyone {
+            return Some(now);
+        }
         if self.awake.any() || self.sending.any() {
             return Some(now);
         }
@@ -83,6 +88,23 @@ impl<T: Route, const N: usize, const P: usize, const W: usize> Engine for Router
         let load = self.link_loads.get(router * P + usize::from(port));
         load.filter(|_| usize::from(port) < P).copied().unwrap_or_default()
     }
+    fn count_waits(&mut self) -> bool {
+        self.waiting.begin(self.routers.len(), P);
+        if self.link_loads.is_empty() {
+            self.count_links();
+        }
+        true
+    }
+    fn waits(&self, router: u32, port: u8) -> Waits {
+        let router = router.wrapping_sub(self.first_router) as usize;
+        let waits = self.waiting.waits.get(router * P + usize::from(port));
+        waits.filter(|_| usize::from(port) < P).copied().unwrap_or_default()
+    }
+    fn occupied(&self, router: u32, port: u8) -> u64 {
+        let router = self.routers.get(router.wrapping_sub(self.first_router) as usize);
+        let channels = router.map_or(&[][..], |router| &router.outputs[usize::from(port) << Self::PORT..]);
+        channels.iter().take(self.vcs as usize).map(|out| u64::from(self.buffer - out.credits)).sum()
+    }
     fn check_idle(&self) -> Result<(), Inconsistent> {
         let fail = |what: String| Err(Inconsistent(what));
         if self.pool.live() != 0 {
@@ -123,7 +145,9 @@ impl<T: Route, const N: usize, const P: usize, const W: usize> Engine for Router
             + self.far.capacity() * 16
             + self.delivered.capacity() * size_of::<Delivery>()
             + self.link_loads.capacity() * size_of::<LinkLoad>()
+            + self.waiting.memory_bytes()
             + self.pool.memory_bytes()
+            + self.news.memory_bytes()
     }
 }
 
@@ -149,6 +173,7 @@ impl<T: Route, const N: usize, const P: usize, const W: usize> Part for Routers<
             }
             Message::Body(channel) => due.arrivals.push((channel, PacketHandle::NONE)),
             Message::Credit(channel) => due.credits.push(channel),
+            Message::Queue(change) => self.news.accept(&change),
         }
     }
 }

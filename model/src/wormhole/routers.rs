@@ -2,12 +2,14 @@
 
 use super::state::{Calendar, ChannelState, Due, InVc, Message, OutVc, Router, Source};
 use crate::generic::allocators::Scratch;
+use crate::generic::news::News;
 use crate::generic::routers::{Range, SOURCE_TO_ARRIVAL, longest};
 use crate::generic::state::{Bits, Clock, Mask, NO_OWNER};
 use crate::generic::view::View;
 use crate::pool::{Pool, Queue};
 use crate::setup::Generic;
 use crate::topology::{Class, Route};
+use crate::waits::Waiting;
 use angara_fabric::bits::bits;
 use angara_fabric::raw::{Delivery, LinkLoad, PacketHandle, Stage, Totals, Tracer};
 use std::cmp::Reverse;
@@ -46,8 +48,12 @@ pub(crate) struct Routers<T, const N: usize, const P: usize, const W: usize> {
     pub(super) outgoing: Vec<(u16, u64, Message)>,
     pub(super) counters: Totals,
     pub(super) tracer: Tracer,
+    /// What routers have been told of others' queues.
+    pub(super) news: News,
     /// Per port; empty unless somebody asked.
     pub(super) link_loads: Vec<LinkLoad>,
+    /// Nobody's unless somebody asked.
+    pub(super) waiting: Waiting<W>,
 }
 
 impl<T: Route, const N: usize, const P: usize, const W: usize> Routers<T, N, P, W> {
@@ -103,6 +109,8 @@ impl<T: Route, const N: usize, const P: usize, const W: usize> Routers<T, N, P, 
             counters: Totals::default(),
             tracer: Tracer::default(),
             link_loads: Vec::new(),
+            news: News::new(&topology, range),
+            waiting: Waiting::default(),
             topology,
         }
     }
@@ -140,6 +148,9 @@ impl<T: Route, const N: usize, const P: usize, const W: usize> Routers<T, N, P, 
             }
             self.sending.0[w] |= again;
         }
+        if self.waiting.on() {
+            self.ask();
+        }
         for w in 0..self.awake.0.len() {
             let mut again = 0;
             for bit in bits(std::mem::take(&mut self.awake.0[w])) {
@@ -149,10 +160,58 @@ impl<T: Route, const N: usize, const P: usize, const W: usize> Routers<T, N, P, 
             }
             self.awake.0[w] |= again;
         }
+        if self.waiting.on() {
+            self.count_waits();
+        }
+    }
+
+    /// Notes who wants what before this cycle's decisions. Counts flits without a credit, and those that may pass the
+    /// switch: [`Self::forward`] takes one away that does.
+    #[cold]
+    fn ask(&mut self) {
+        for (r, router) in self.routers.iter().enumerate() {
+            self.waiting.ask(r, router.allocating, Mask::NONE);
+            for (o, out) in router.outputs.iter().enumerate().filter(|(_, out)| out.owner != NO_OWNER) {
+                let waits = &mut self.waiting.waits[r * P + (o >> Self::PORT)];
+                match (router.inputs[out.owner as usize % N].present, out.credits) {
+                    (0, _) => {}
+                    (_, 0) => waits.credit += 1,
+                    _ => waits.switch += 1,
+                }
+            }
+        }
+    }
+
+    /// Counts those that wanted an output channel and did not get it.
+    #[cold]
+    fn count_waits(&mut self) {
+        self.waiting.anyone = false;
+        for (r, router) in self.routers.iter().enumerate() {
+            let owned = router.outputs.iter().any(|out| out.owner != NO_OWNER);
+            self.waiting.anyone |= owned || router.allocating.any();
+            let [mut allocating, _] = self.waiting.left(r, router.allocating, Mask::NONE);
+            while let Some(i) = allocating.pop() {
+                let out = router.inputs[i as usize % N].out as usize >> Self::PORT;
+                self.waiting.waits[r * P + out].channel += 1;
+            }
+        }
+    }
+
+    /// So many flits more, or fewer, are bound for the port of output channel `o`: for routers that look at it.
+    #[inline(always)]
+    pub(super) fn tell(&mut self, o: u32, flits: u32) {
+        if T::LOOKS && self.news.on() {
+            let port = (o >> Self::PORT) as u8 & (P as u8 - 1);
+            let place = (self.first_router + (o >> Self::ROUTER), port, self.calendar.now);
+            let outgoing = &mut self.outgoing;
+            let post = |part, due, change| outgoing.push((part, due, Message::Queue(change)));
+            self.news.change(&self.topology, place, flits, post);
+        }
     }
 
     fn apply_credits(&mut self, due: &mut Due) {
         for o in due.credits.drain(..) {
+            self.tell(o, 1u32.wrapping_neg());
             let r = o >> Self::ROUTER;
             let router = &mut self.routers[r as usize];
             let out = router.output(o);
@@ -197,13 +256,16 @@ impl<T: Route, const N: usize, const P: usize, const W: usize> Routers<T, N, P, 
             let hot = &mut self.pool.hot[packet.index()];
             let at = self.first_router + r;
             let hop = if T::LOOKS {
-                let view = View::new(&self.routers[r as usize].outputs, Self::PORT, (self.vcs, self.buffer));
+                let news = (&self.news, self.calendar.now, at);
+                let view = View::new(&self.routers[r as usize].outputs, Self::PORT, (self.vcs, self.buffer), news);
                 self.topology.choose(at, (i >> Self::PORT) as u8, &mut hot.route, &view)
             } else {
                 self.topology.next(at, &mut hot.route)
             };
             hot.mark = (hop.port as u32) << Self::PORT | self.allowed[hop.class.index() % Class::COUNT] << 16;
             hot.routers += 1;
+            let flits = u32::from(hot.flits);
+            self.tell(r << Self::ROUTER | u32::from(hop.port) << Self::PORT, flits);
             let router = &mut self.routers[r as usize];
             if idle {
                 router.compete(i, packet, &self.pool);

@@ -1,5 +1,6 @@
 //! State of wormhole routers and sources, and what is due in the next cycles.
 
+use crate::generic::news::Change;
 use crate::generic::state::{Mask, Port, soon_cycles};
 use crate::generic::view::Output;
 use crate::pool::{Cold, Hot, Pool, Queue};
@@ -163,6 +164,8 @@ pub(crate) enum Message {
     Body(u32),
     /// A credit returns, to this output channel.
     Credit(u32),
+    /// A queue has changed.
+    Queue(Change),
 }
 
 impl Packed for Message {
@@ -183,6 +186,10 @@ impl Packed for Message {
                 out.push(2);
                 channel.pack(out);
             }
+            Message::Queue(change) => {
+                out.push(3);
+                change.pack(out);
+            }
         }
     }
     fn unpack(from: &mut &[u8]) -> Option<Message> {
@@ -195,6 +202,7 @@ impl Packed for Message {
             },
             1 => Message::Body(u32::unpack(from)?),
             2 => Message::Credit(u32::unpack(from)?),
+            3 => Message::Queue(Change::unpack(from)?),
             _ => return None,
         })
     }

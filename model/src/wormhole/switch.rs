@@ -282,6 +282,9 @@ impl<T: Route, const N: usize, const P: usize, const W: usize> Routers<T, N, P, 
         if let Some(load) = self.link_loads.get_mut(r as usize * P + o as usize) {
             load.packets += u64::from(head);
             load.flits += 1;
+            if let Some(waits) = self.waiting.waits.get_mut(r as usize * P + o as usize) {
+                waits.switch -= 1;
+            }
         }
         self.counters.flit_hops += 1;
         rest

@@ -124,8 +124,15 @@ fn shape() -> impl Strategy<Value = AnyTopology> {
         Some(graph.with_routing(routing).unwrap()).filter(|graph| graph.classes().count() <= 8)
     };
     let graph = (graph::graphs(20), ways).prop_filter_map("at most 8 classes", fits);
-    let looking = prop::sample::select(vec!["dragonfly:1,3,9", "dragonfly:2,1,1", "hyperx:3x4,2"])
-        .prop_map(|text| text.parse::<AnyTopology>().unwrap().with_routing(Routing::Ugal).unwrap());
+    let looking = prop::sample::select(vec![
+        ("dragonfly:1,3,9", Routing::Ugal),
+        ("dragonfly:2,1,1", Routing::Ugal),
+        ("dragonfly:2,2,5", Routing::Par),
+        ("dragonfly:2,1,5", Routing::UgalG),
+        ("dragonfly:1,3,9", Routing::UgalG),
+        ("hyperx:3x4,2", Routing::Ugal),
+    ])
+    .prop_map(|(text, routing)| text.parse::<AnyTopology>().unwrap().with_routing(routing).unwrap());
     prop_oneof![4 => grid, 2 => tree, 2 => other, 4 => graph, 2 => looking]
 }
 

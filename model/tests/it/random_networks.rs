@@ -10,6 +10,7 @@ use angara_model::{
 };
 use angara_model_oracle as oracle;
 use oracle::angara::{Counts, Fate, Fault, How, Met};
+use oracle::generic::dragonfly;
 use oracle::generic::graph::{self, Way};
 use oracle::random::{ROUTES, below, mix, word};
 use oracle::{Grid, Received, Sent};
@@ -136,6 +137,18 @@ fn graph_of(graph: &graph::Graph, way: Way) -> AnyTopology {
         Way::UpDown => topology::Routing::UpDown,
     };
     shape.with_routing(routing).unwrap()
+}
+
+/// How packets of a dragonfly find their way, in the words of both.
+fn dragonfly_way() -> impl Strategy<Value = (dragonfly::Way, topology::Routing)> {
+    use topology::Routing;
+    prop::sample::select(vec![
+        (dragonfly::Way::Minimal, Routing::Minimal),
+        (dragonfly::Way::Valiant, Routing::Valiant),
+        (dragonfly::Way::Ugal, Routing::Ugal),
+        (dragonfly::Way::UgalG, Routing::UgalG),
+        (dragonfly::Way::Par, Routing::Par),
+    ])
 }
 
 fn oracle_grid(grid: &topology::Grid) -> Grid {
@@ -323,6 +336,40 @@ proptest! {
         let want = match wormhole {
             None => oracle::generic::run(&p, &sent, 1000),
             Some(hold) => oracle::wormhole::run(&p, hold, &sent, 1000),
+        };
+        prop_assert_eq!(run_model(&config, &sent, 1000), want);
+    }
+
+    /// Most packets go to the next group: a decision by queues is worth something.
+    #[test]
+    fn dragonflies_agree_with_the_oracle(
+        (p, local, global) in (1u16..3, 1u16..8, 1u16..20),
+        (way, routing) in dragonfly_way(),
+        more_vcs in 0u8..4,
+        longest in prop::sample::select(vec![1u64, 2, 5, 16]),
+        spare in 0u16..100,
+        wormhole in prop::sample::select(vec![None, Some(false), Some(true)]),
+        load in 1u64..24,
+        seed in any::<u64>(),
+    ) {
+        let text = format!("{p},{local},{global}");
+        let shape = format!("dragonfly:{text}").parse::<AnyTopology>().unwrap().with_routing(routing).unwrap();
+        let vcs = shape.classes().count() as u8 + more_vcs;
+        let switching = wormhole.map_or(Switching::CutThrough, |hold| Switching::Wormhole { hold });
+        let buffer_flits = spare + longest as u16;
+        let g = Generic { vcs, buffer_flits, packet_flits_max: longest as u16, cycle: 1000, switching };
+        let endpoints = shape.endpoints() as u64;
+        let config = Setup { shape, profile: Profile::Generic(g), seed, faults: Vec::new() };
+        let lengths: Vec<u64> = (1..=longest).collect();
+        let mut sent = traffic(seed, endpoints, 15 * endpoints, &lengths, longest * 1000 * 6 / load, false);
+        let group = 2 * u32::from(p * p);
+        for s in sent.iter_mut().filter(|s| !mix(s.at).is_multiple_of(4)) {
+            s.dst = (s.src / group * group + group + s.dst % group) % endpoints as u32;
+        }
+        let parameters = parameters_of(dragonfly::of(&text, way), &config, &sent);
+        let want = match wormhole {
+            None => oracle::generic::run(&parameters, &sent, 1000),
+            Some(hold) => oracle::wormhole::run(&parameters, hold, &sent, 1000),
         };
         prop_assert_eq!(run_model(&config, &sent, 1000), want);
     }

@@ -1,28 +1,35 @@
-//! Ctrl-C during long work: the first one asks the run to end and keep what it has, the second ends
-//! the process.
+//! Ctrl-C or a batch system's SIGTERM during long work: the first asks the run to end and keep what it
+//! has, the second ends the process.
 
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
+use tokio::signal::unix::{SignalKind, signal};
 
-static ASKED: AtomicBool = AtomicBool::new(false);
+/// Exit status by which a shell names the signal that ended a process.
+const INTERRUPT: u8 = 130;
+const TERMINATE: u8 = 143;
 
-/// Status of a process that SIGINT has ended, as shells show it.
-const STATUS: i32 = 130;
+/// The status of the signal that came, or 0.
+static ASKED: AtomicU8 = AtomicU8::new(0);
 
-/// From now on Ctrl-C is noticed by [`asked`]. Without the means to watch for it, it ends the process as
+/// From now on both signals are noticed by [`asked`]. Without the means to watch for them, they end the process as
 /// always.
 pub(super) fn watch() {
     let waiter = || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
         let Ok(runtime) = runtime else { return };
         runtime.block_on(async {
-            if tokio::signal::ctrl_c().await.is_err() {
-                return;
-            }
-            ASKED.store(true, Ordering::Relaxed);
-            angara_protocol::complain!("\nending; press Ctrl-C again to leave at once");
-            if tokio::signal::ctrl_c().await.is_ok() {
-                std::process::exit(STATUS);
+            let kinds = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
+            let (Ok(mut interrupt), Ok(mut terminate)) = kinds else { return };
+            loop {
+                let (status, again) = tokio::select! {
+                    _ = interrupt.recv() => (INTERRUPT, "press Ctrl-C again"),
+                    _ = terminate.recv() => (TERMINATE, "send SIGTERM again"),
+                };
+                if ASKED.swap(status, Ordering::Relaxed) != 0 {
+                    std::process::exit(status.into());
+                }
+                angara_protocol::complain!("\nending; {again} to leave at once");
             }
         });
     };
@@ -31,5 +38,13 @@ pub(super) fn watch() {
 
 /// Tells whether the user wants the run to end.
 pub(super) fn asked() -> ControlFlow<()> {
-    if ASKED.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    if ASKED.load(Ordering::Relaxed) != 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+}
+
+/// Exit status of a command that was interrupted: as a shell shows what the signal has ended.
+pub fn status() -> u8 {
+    match ASKED.load(Ordering::Relaxed) {
+        0 => INTERRUPT,
+        status => status,
+    }
 }

@@ -14,6 +14,7 @@ mod sweep;
 #[cfg(test)]
 mod bad_input_tests;
 
+pub use interrupt::status as interrupted_status;
 pub use plan::{PlanArgs, plan};
 pub use run::{RunArgs, SavePackets, run_among};
 pub use sim::{SimArgs, sim};

@@ -3,7 +3,8 @@
 use super::output::{Axes, Format, check_file, print, write, write_chart, write_charts};
 use super::{interrupt, progress};
 use crate::Error;
-use crate::observe::{Capture, Captured, heat, timeline};
+use crate::booksim::Booksim;
+use crate::observe::{Capture, Captured, Every, heat, timeline};
 use crate::run::{Experiment, Keys, Together, presets};
 use crate::toml_file::TomlFile;
 use crate::workload::Report;
@@ -22,6 +23,9 @@ pub struct RunArgs {
     /// Start from a prepared network (see `angara sim presets`); file and options win over it
     #[arg(long, value_name = "NAME")]
     preset: Option<String>,
+    /// Start from a configuration of BookSim 2; file and options win over it, and what is different here is said
+    #[arg(long, value_name = "FILE", conflicts_with = "preset")]
+    booksim: Option<PathBuf>,
     #[command(flatten)]
     keys: Keys,
     /// Print JSON
@@ -46,6 +50,10 @@ struct Files {
         default_value = "svg,gnuplot"
     )]
     charts: Vec<Format>,
+    /// With --out: series.csv and series-links.csv, what the network and each link carried, held and kept waiting in every
+    /// N cycles
+    #[arg(long, value_name = "N", requires = "out", value_parser = whole::<u64>(1..=1_000_000_000))]
+    series: Option<u64>,
     #[command(flatten)]
     axes: Axes,
     /// Distribution of latencies: SVG, PDF (FILE.pdf), a script of gnuplot (FILE.gp) or numbers (FILE.csv)
@@ -92,13 +100,11 @@ fn run_as(args: RunArgs, save_packets: SavePackets, together: Together) -> Resul
     let from_file = file.as_ref().map(TomlFile::parse::<Keys>).transpose()?.unwrap_or_default();
     let flags = args.keys.clone();
     let given = args.keys.over(from_file);
-    let keys = match &args.preset {
-        Some(name) => presets::under(given, name)?,
-        None => given,
-    };
-    let mut experiment = keys.resolve().map_err(|(e, key)| match &file {
+    let (keys, booksim) = over(given.clone(), args.preset.as_deref(), args.booksim.as_deref())?;
+    let mut experiment = keys.resolve().map_err(|(e, key)| match (&file, &booksim) {
         // The file is not to blame for the value of an option.
-        Some(file) if !flags.gives(key) => file.locate(e, Some(key)),
+        (Some(file), _) if given.gives(key) && !flags.gives(key) => file.locate(e, Some(key)),
+        (_, Some(booksim)) if !given.gives(key) => booksim.locate(e, key),
         _ => e,
     })?;
     let files = args.files;
@@ -108,7 +114,12 @@ fn run_as(args: RunArgs, save_packets: SavePackets, together: Together) -> Resul
     check_files(&files, &experiment)?;
     experiment.observe.links = files.heat_map.is_some() || files.out.is_some();
     experiment.observe.capture = capture(&files, &experiment)?;
+    let series = files.series.zip(files.out.clone());
+    experiment.observe.series = series.map(|(cycles, dir)| Every { cycles, dir });
     let first = together.is_first();
+    if let Some(booksim) = booksim.filter(|_| first) {
+        booksim.differences.iter().for_each(|difference| angara_protocol::complain!("note: {difference}"));
+    }
     if together.count() > 1 {
         experiment.among(together)?;
     }
@@ -139,6 +150,18 @@ fn run_as(args: RunArgs, save_packets: SavePackets, together: Together) -> Resul
     ended(&report)
 }
 
+/// The settings `given`, and where none is given those of a preset or a configuration of BookSim.
+fn over(given: Keys, preset: Option<&str>, booksim: Option<&Path>) -> Result<(Keys, Option<Booksim>), Error> {
+    match (preset, booksim) {
+        (Some(name), _) => Ok((presets::under(given, name)?, None)),
+        (None, Some(path)) => {
+            let booksim = Booksim::read(path)?;
+            Ok((given.over(booksim.keys()?), Some(booksim)))
+        }
+        (None, None) => Ok((given, None)),
+    }
+}
+
 /// An error if the user ended the run.
 fn ended(report: &Report) -> Result<(), Error> {
     match report.json.get("interrupted") {
@@ -156,6 +179,10 @@ fn check_files(files: &Files, experiment: &Experiment) -> Result<(), Error> {
         ("--chrome-trace", &files.chrome_trace, true, ""),
         ("--capture", &files.capture, shown.packets, "this workload simulates several networks; leave it out"),
     ];
+    if let Some(cycles) = files.series.filter(|_| experiment.find_saturation.is_some() || !shown.links) {
+        let why = "the links of one network are watched, and here there are several or none; leave it out";
+        return Err(Error::invalid("--series", cycles, why));
+    }
     for (option, path, can, why) in asked {
         let Some(path) = path else { continue };
         if experiment.find_saturation.is_some() {

@@ -6,10 +6,12 @@ use super::reproduce::{ReproduceArgs, reproduce};
 use super::run::{RunArgs, SavePackets, run};
 use super::sweep::{MergeArgs, SweepArgs, merge, sweep};
 use crate::Error;
+use crate::booksim::Booksim;
 use crate::run::presets::{self, PRESETS};
 use crate::table::Table;
 use crate::workload::KINDS;
 use clap::{Args, Subcommand};
+use std::path::PathBuf;
 
 /// `angara sim …`
 #[derive(Args, Debug)]
@@ -34,6 +36,8 @@ enum Sim {
     Reproduce(ReproduceArgs),
     /// List the prepared networks, or print one as a file to start from
     Presets(PresetsArgs),
+    /// Print a configuration of BookSim 2 as a file to start from, with what is different here
+    Booksim(BooksimArgs),
     /// List the workloads and how they are written
     Workloads,
 }
@@ -42,6 +46,12 @@ enum Sim {
 struct PresetsArgs {
     /// Print this one as TOML
     name: Option<String>,
+}
+
+#[derive(Args, Debug)]
+struct BooksimArgs {
+    /// The configuration
+    file: PathBuf,
 }
 
 /// Runs an `angara sim` subcommand, printing to standard output; `save_packets` writes what `--capture` asks for.
@@ -56,6 +66,7 @@ pub fn sim(args: SimArgs, save_packets: SavePackets) -> Result<(), Error> {
         Sim::Plot(args) => plot(args),
         Sim::Reproduce(args) => reproduce(args),
         Sim::Presets(args) => presets(args),
+        Sim::Booksim(args) => say(&Booksim::read(&args.file)?.toml()),
         Sim::Workloads => workloads(),
     }
 }

@@ -4,12 +4,15 @@
 //! [`links`] collects what every link carried; [`heat`] draws it. [`Capture`] keeps packets for Wireshark.
 
 mod capture;
+#[cfg(feature = "plot")]
 pub mod heat;
 pub mod links;
+mod series;
 pub mod timeline;
 
 pub use capture::{Capture, Captured};
 pub use links::Links;
+pub use series::{Every, Series};
 
 use crate::Error;
 use angara_model::TraceEvent;
@@ -24,6 +27,8 @@ pub struct Observe {
     pub packets: Option<Selection>,
     /// Count what every link carries.
     pub links: bool,
+    /// Write what happens in every so many cycles.
+    pub series: Option<Every>,
     /// Keep packets.
     pub capture: Option<Capture>,
 }

@@ -12,11 +12,11 @@
 use crate::Error;
 use angara_fabric::BarrierWork;
 use angara_net::torus::Shape;
-use clap::ValueEnum;
 use serde::Serialize;
 
 /// Which reading of the formulas.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// As printed: link load n^(dim+1)/4 (both directions of a link added up), diameter dim·n/2

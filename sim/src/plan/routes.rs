@@ -21,7 +21,8 @@ pub const NODES_MAX: usize = 4096;
 const BUSIEST: usize = 8;
 
 /// Which of a pair's equally short ways it takes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum Ways {
     /// As the parity of its coordinates says.
     Parity,

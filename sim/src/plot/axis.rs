@@ -1,20 +1,8 @@
 //! Axes of charts.
 
-use clap::ValueEnum;
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 use plotters::coord::types::RangedCoordf64;
 use std::ops::Range;
-
-/// Scale of an axis, where the user chooses it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum Scale {
-    /// Even, of what is drawn.
-    Linear,
-    /// Logarithmic; without what is at or below 0.
-    Log,
-    /// Even, and 0 is on it.
-    Zero,
-}
 
 /// An axis with its ends.
 #[derive(Clone)]

@@ -1,8 +1,9 @@
 //! Charts as scripts of gnuplot, for those who want to change them.
 
+use super::Chart;
 use super::axis::decades;
+use super::draw::{Curve, ROW, SIZE, Sheet};
 use super::look::{colour, dash, point_types};
-use super::{Chart, Curve, ROW, SIZE, Sheet};
 use std::fmt::Write;
 
 /// Bottom margin and room for a heading above the plot, in SVG units.

@@ -130,12 +130,17 @@ pub fn keys(name: &str) -> Result<Keys, Error> {
         pattern: Some(pattern.parse::<Pattern>()?),
         ..Keys::default()
     };
+    // Flits average over nodes, too: a larger network needs fewer cycles.
+    let share = 512.0 / keys.topology.as_ref().map_or(1, |t| t.endpoints()).max(512) as f64;
+    let shorter = |cycles: f64| (cycles * share).max(3_000.0) as u64;
     if kind == "hot" {
         // As much as the reference's three runs of 80,000: rare queues at the hot spot dominate the mean.
         (keys.warmup, keys.cycles) = (Some(5_000), Some(240_000));
     } else if wormhole {
         // Latencies of saturated rows grow with the run; their accepted load settles within some thousand cycles.
-        (keys.warmup, keys.cycles) = (Some(5_000), Some(10_000));
+        (keys.warmup, keys.cycles) = (Some(shorter(5_000.0)), Some(shorter(10_000.0)));
+    } else {
+        keys.cycles_max = Some(shorter(20_000.0));
     }
     Ok(keys)
 }

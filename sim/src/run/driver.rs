@@ -10,13 +10,14 @@
 use super::Progress;
 use super::balance::{Balance, Overload, Ports};
 use super::experiment::Experiment;
+use super::latencies::Latencies;
 use super::outcome::{Outcome, Percentiles, ProbeOutcome, peak_rss_bytes};
 use super::record::{Record, Start};
-use super::stats::{Batch, FINE, Histogram, Interval};
+use super::stats::{Batch, FINE, Interval};
 use super::together::{limbs, whole};
 use super::verdict::{BATCHES_MIN, PARTS, growing, settled};
 use crate::Error;
-use crate::observe::{Follower, Links, Observed};
+use crate::observe::{Follower, Links, Observed, Series};
 use crate::traffic::Source;
 use crate::workload::Watch;
 use angara_model::{Injection, Network, Profile, TrafficClass};
@@ -77,6 +78,9 @@ pub fn run(experiment: &Experiment, watch: &mut Watch<'_>) -> Result<Outcome, Er
             break;
         }
     }
+    if let Some(series) = state.series.take() {
+        series.finish(&state.network, state.cycle)?;
+    }
     let wall_s = started.elapsed().as_secs_f64();
     let whole = state.gather();
     let mut outcome = state.outcome(wall_s, whole);
@@ -135,6 +139,7 @@ struct DriverState<'a> {
     /// Packets created.
     created: u64,
     follower: Follower,
+    series: Option<Series>,
 }
 
 #[derive(Default)]
@@ -147,7 +152,13 @@ struct Probing {
 
 impl<'a> DriverState<'a> {
     fn new(experiment: &'a Experiment) -> Result<DriverState<'a>, Error> {
-        let network = experiment.build()?;
+        let mut network = experiment.build()?;
+        let observe = &experiment.observe;
+        if observe.links {
+            network.count_links();
+        }
+        let begin = |every| Series::begin(every, &mut network, &experiment.network);
+        let series = observe.series.as_ref().map(begin).transpose()?;
         let nodes = experiment.placement.len();
         let own = network.own_endpoints();
         let ranks: Vec<u32> = (0..nodes as u32).filter(|&r| own.contains(&experiment.placement[r as usize])).collect();
@@ -175,13 +186,11 @@ impl<'a> DriverState<'a> {
             probe: Probing { min: u64::MAX, ..Probing::default() },
             created: 0,
             follower: Follower::new(experiment.observe.packets.as_ref()),
+            series,
             network,
             experiment,
         };
         (0..state.sources.len() as u32).for_each(|source| state.file(source));
-        if experiment.observe.links {
-            state.network.count_links();
-        }
         state.mark();
         Ok(state)
     }
@@ -259,7 +268,7 @@ impl<'a> DriverState<'a> {
         self.balance.tick(&self.experiment.together);
         let pushed = self.record.batches.pushed();
         if pushed.is_power_of_two() {
-            self.record.histograms.push(Histogram::default());
+            self.record.latencies.push(Latencies::default());
             self.mark();
         }
         let parts = self.record.batches.coarse(PARTS);
@@ -354,9 +363,11 @@ impl<'a> DriverState<'a> {
                 let change = self.experiment.together.total(self.change);
                 self.backlog.saturating_add_signed(change) >= OUTSTANDING_TOTAL
             };
-            while self.cycle < until {
-                self.create(&mut batch);
+            while let Some(next) = self.series.as_ref().map(Series::next).filter(|next| *next <= until) {
+                self.create_until(next, &mut batch);
+                self.series.as_mut().expect("one was found").advance(&mut self.network, next);
             }
+            self.create_until(until, &mut batch);
             self.network.advance(until * self.network.cycle() - 1);
             self.collect(&mut batch);
             self.change_cycles += i128::from(self.change) * cycles;
@@ -377,6 +388,13 @@ impl<'a> DriverState<'a> {
         self.backlog = self.backlog.wrapping_add(change);
         (self.change, self.change_cycles, self.held) = (0, 0, held > 0);
         Batch::of(numbers, self.backlog)
+    }
+
+    /// Creates the messages of all cycles before `until`.
+    fn create_until(&mut self, until: u64, batch: &mut Batch) {
+        while self.cycle < until {
+            self.create(batch);
+        }
     }
 
     /// Creates the messages of the next cycle.
@@ -455,7 +473,7 @@ impl<'a> DriverState<'a> {
             batch.flits += u64::from(d.flits);
             batch.latency += u128::from(latency);
             batch.routers += u64::from(d.routers);
-            self.record.histogram().record(latency.div_ceil(cycle));
+            self.record.current().record(latency, cycle, usize::from(d.routers), d.flits);
         }
     }
 
@@ -493,7 +511,7 @@ impl<'a> DriverState<'a> {
     /// Adds up what the processes have kept apart during the run.
     fn gather(&mut self) -> Whole {
         let together = &self.experiment.together;
-        self.record.histograms.iter_mut().for_each(|h| h.gather(together));
+        self.record.latencies.iter_mut().for_each(|l| l.gather(together));
         let (p, counters) = (&mut self.probe, self.network.counters());
         let [a, b, c, d] = limbs(p.sum);
         let bytes = self.network.memory_bytes() as u64;
@@ -514,7 +532,8 @@ impl<'a> DriverState<'a> {
         let measured_cycles = self.cycle - warmup_cycles;
         let nodes = self.experiment.placement.len() as f64;
         let per_node = |flits: u64| flits as f64 / (nodes * measured_cycles.max(1) as f64);
-        let h = self.record.latencies(skipped);
+        let latencies = self.record.latencies(skipped);
+        let h = &latencies.all;
         let percentile = |q| h.quantile(q) as f64;
         let p = &self.probe;
         let interval = batches.latency();
@@ -530,6 +549,8 @@ impl<'a> DriverState<'a> {
                 p99: percentile(0.99),
                 max: h.max() as f64,
             },
+            latency_by_routers: latencies.of_routers(cycle),
+            latency_by_flits: latencies.of_flits(cycle),
             accepted_flits_per_node_cycle: per_node(total.flits),
             offered_flits_per_node_cycle: per_node(total.created_flits),
             sources: self.balance.fairness(&start.accounts, measured_cycles),
@@ -560,7 +581,7 @@ impl<'a> DriverState<'a> {
             flit_hops_per_s: whole.flit_hops as f64 / wall_s,
             peak_rss_bytes: peak_rss_bytes(),
             model_bytes: whole.model_bytes,
-            histogram: h,
+            histogram: latencies.all,
             links: None,
             observed: Observed::default(),
         }

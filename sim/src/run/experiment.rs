@@ -157,6 +157,10 @@ impl Experiment {
             let why = "several processes do not number packets as one does; start one process";
             return Err(Error::invalid("trace", packets, why));
         }
+        if let Some(series) = &self.observe.series {
+            let why = "several processes do not write one series; start one process";
+            return Err(Error::invalid("--series", series.cycles, why));
+        }
         self.network.check_threads(count).map_err(|e| Error::Network(e.to_string()))?;
         self.together = together;
         Ok(())
@@ -587,6 +591,8 @@ fn own_routing(shape: &AnyTopology) -> Routing {
         topology::Routing::Minimal => Routing::Minimal,
         topology::Routing::Valiant => Routing::Valiant,
         topology::Routing::Ugal => Routing::Ugal,
+        topology::Routing::UgalG => Routing::UgalG,
+        topology::Routing::Par => Routing::Par,
         topology::Routing::UpDown => Routing::UpDown,
         topology::Routing::Table => Routing::Table("FILE".into()),
     }
@@ -606,6 +612,8 @@ fn with_routing(shape: AnyTopology, router: Router, routing: &Routing) -> Blamed
         (Routing::Minimal, _) => topology::Routing::Minimal,
         (Routing::Valiant, _) => topology::Routing::Valiant,
         (Routing::Ugal, _) => topology::Routing::Ugal,
+        (Routing::UgalG, _) => topology::Routing::UgalG,
+        (Routing::Par, _) => topology::Routing::Par,
         (Routing::UpDown, _) => topology::Routing::UpDown,
         // No topology has these without more: the refusal says which there are.
         (Routing::Adaptive | Routing::Table(_), _) => topology::Routing::Table,

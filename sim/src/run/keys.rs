@@ -4,13 +4,13 @@ use crate::observe::Selection;
 use crate::traffic::{Lengths, Mapping, Pattern, Process, RatesFile};
 use crate::workload::Chosen;
 use angara_model::AnyTopology;
-use clap::{Args, ValueEnum};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt::Display;
 use std::str::FromStr;
 
 /// Kind of router.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]
 pub enum Router {
     /// The Angara EC8430.
@@ -20,7 +20,8 @@ pub enum Router {
 }
 
 /// How rings are kept from deadlock.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]
 pub enum Deadlock {
     /// Bubble flow control in packet slots (angara).
@@ -30,7 +31,8 @@ pub enum Deadlock {
 }
 
 /// When a packet may leave a router.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "kebab-case")]
 pub enum Switching {
     /// When the next buffer has room for the whole of it.
@@ -54,6 +56,10 @@ pub enum Routing {
     Valiant,
     /// Minimal or Valiant, by the queues of the first router (dragonfly, HyperX).
     Ugal,
+    /// As UGAL, by the queues of all links that leave the group (dragonfly).
+    UgalG,
+    /// As UGAL, and once more by the queues of another router of the group (dragonfly).
+    Par,
     /// Up and then down the levels of a graph.
     UpDown,
     /// As a file says (graphs).
@@ -69,6 +75,8 @@ impl Routing {
         ("minimal", Routing::Minimal),
         ("valiant", Routing::Valiant),
         ("ugal", Routing::Ugal),
+        ("ugal-g", Routing::UgalG),
+        ("par", Routing::Par),
         ("updown", Routing::UpDown),
     ];
 }
@@ -127,12 +135,18 @@ fn list<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<String>>, D::Er
 
 /// Declares the settings once: fields, and how two sets are laid over each other.
 macro_rules! keys {
-    ($($(#[$meta:meta])* $name:ident: $type:ty,)*) => {
+    ($($(#[doc = $about:literal])* #[arg($($arg:tt)*)] $(#[serde($($serde:tt)*)])? $name:ident: $type:ty,)*) => {
         /// Settings of a simulation; what is not given has a default.
-        #[derive(Args, Deserialize, Clone, Debug, Default, PartialEq)]
+        #[derive(Deserialize, Clone, Debug, Default, PartialEq)]
+        #[cfg_attr(feature = "cli", derive(clap::Args))]
         #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
         pub struct Keys {
-            $($(#[$meta])* pub $name: Option<$type>,)*
+            $(
+                $(#[doc = $about])*
+                #[cfg_attr(feature = "cli", arg($($arg)*))]
+                $(#[serde($($serde)*)])?
+                pub $name: Option<$type>,
+            )*
         }
 
         impl Keys {
@@ -195,7 +209,7 @@ keys! {
     /// How rings are kept from deadlock; bubble belongs to angara, dateline to generic
     #[arg(long, value_enum)]
     deadlock: Deadlock,
-    /// dor, adaptive (instead of dor, with router angara), nca, minimal, valiant, ugal, updown or table:FILE [default: what the topology takes; dor on a torus, minimal on a graph]
+    /// dor, adaptive (instead of dor, with router angara), nca, minimal, valiant, ugal, ugal-g, par, updown or table:FILE [default: what the topology takes; dor on a torus, minimal on a graph]
     #[arg(long, value_name = "ROUTING")]
     #[serde(deserialize_with = "text")]
     routing: Routing,
@@ -306,7 +320,7 @@ impl FromStr for Probe {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "cli"))]
 mod tests {
     use super::*;
     use clap::{CommandFactory, Parser};

@@ -10,6 +10,7 @@ pub mod driver;
 pub mod experiment;
 pub mod keys;
 pub mod knee;
+pub mod latencies;
 pub mod outcome;
 pub mod presets;
 mod record;

@@ -2,6 +2,7 @@
 
 use super::Fairness;
 use super::experiment::Settings;
+use super::latencies::{self, OfFlits, OfRouters};
 use super::stats::{CORRELATION_MAX, FINE, Histogram};
 use crate::observe::{Observed, links};
 use crate::plot::Chart;
@@ -29,6 +30,10 @@ pub struct Outcome {
     pub packet_latency_ns: Option<f64>,
     /// Half, 95 % and 99 % of the latencies are at most this, and the largest; router cycles.
     pub latency_percentiles_cycles: Percentiles,
+    /// Latency by the routers that messages passed.
+    pub latency_by_routers: Vec<OfRouters>,
+    /// Latency by the lengths of messages.
+    pub latency_by_flits: Vec<OfFlits>,
     /// Flits that arrived per node and cycle.
     pub accepted_flits_per_node_cycle: f64,
     /// Flits that were created per node and cycle.
@@ -184,6 +189,7 @@ impl Outcome {
             }
             _ => line("latency", "nothing arrived".into()),
         }
+        latencies::lines(&self.latency_by_routers, &self.latency_by_flits).for_each(|(name, text)| line(name, text));
         let (accepted, offered) = (self.accepted_flits_per_node_cycle, self.offered_flits_per_node_cycle);
         line("accepted", format!("{accepted:.4} of {offered:.4} flits per node and cycle"));
         if let Some(s) = self.sources.filter(|s| s.jain < UNFAIR) {

@@ -1,7 +1,8 @@
 //! What a run has measured, so kept that the warm-up can be cut off when it is known.
 
 use super::balance::Mark;
-use super::stats::{Batches, Histogram};
+use super::latencies::Latencies;
+use super::stats::Batches;
 use crate::observe::Links;
 
 /// The warm-up is at least this part of the whole run.
@@ -14,7 +15,7 @@ pub(super) struct Record {
     pub(super) batches: Batches,
     /// Latencies by the number of bits of their batch's number: entry 0 those of batch 0, entry b > 0
     /// those of batches 2^(b−1) to 2^b − 1.
-    pub(super) histograms: Vec<Histogram>,
+    pub(super) latencies: Vec<Latencies>,
     /// Other state at the beginning of those entries that may still become the end of the warm-up.
     pub(super) marks: Vec<Start>,
 }
@@ -30,7 +31,7 @@ pub(super) struct Start {
 
 impl Record {
     pub(super) fn new(begin: u64) -> Record {
-        Record { begin, batches: Batches::default(), histograms: vec![Histogram::default()], marks: Vec::new() }
+        Record { begin, batches: Batches::default(), latencies: vec![Latencies::default()], marks: Vec::new() }
     }
     /// Keeps `start`, and of earlier ones those that may still become the end of the warm-up.
     pub(super) fn mark(&mut self, start: Start) {
@@ -38,8 +39,8 @@ impl Record {
         self.marks.push(start);
     }
     /// Latencies of the present batch belong here.
-    pub(super) fn histogram(&mut self) -> &mut Histogram {
-        self.histograms.last_mut().expect("there is one from the beginning")
+    pub(super) fn current(&mut self) -> &mut Latencies {
+        self.latencies.last_mut().expect("there is one from the beginning")
     }
     /// Batches that are left out if the latency had settled after `settled` of them: as many, rounded up to a power of
     /// two, and not less than a 16th of the whole.
@@ -47,10 +48,10 @@ impl Record {
         settled.max(self.batches.pushed() / WARMUP_PART).next_power_of_two()
     }
     /// Latencies from batch `first` on, 0 or a power of two.
-    pub(super) fn latencies(&self, first: usize) -> Histogram {
+    pub(super) fn latencies(&self, first: usize) -> Latencies {
         let from = (usize::BITS - first.leading_zeros()) as usize;
-        let mut all = Histogram::default();
-        self.histograms.iter().skip(from).for_each(|h| all.add(h));
+        let mut all = Latencies::default();
+        self.latencies.iter().skip(from).for_each(|h| all.add(h));
         all
     }
 }

@@ -6,11 +6,11 @@
 use crate::Error;
 use crate::rng::{Purpose, Stream};
 use angara_model::topology::Layout;
-use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 /// An order of endpoints.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]
 pub enum Mapping {
     /// Rank i on endpoint i.

@@ -6,7 +6,7 @@
 
 use super::{Report, TRAFFIC_KEYS, Watch};
 use crate::Error;
-use crate::observe::{Follower, Links};
+use crate::observe::{Follower, Links, Series};
 use crate::run::outcome::peak_rss_bytes;
 use crate::run::{Experiment, Progress};
 use angara_fabric::Tick;
@@ -28,6 +28,7 @@ const LOOK: u64 = 4096;
 /// A network driven by a program.
 pub struct Closed {
     network: Network,
+    series: Option<Series>,
     /// To be injected when their time has come, in order of (time, number).
     waiting: BinaryHeap<Reverse<(Tick, u64, Waiting)>>,
     sent: u64,
@@ -56,14 +57,15 @@ impl Closed {
     /// # Errors
     /// The network cannot be built.
     pub fn new(experiment: &Experiment) -> Result<Closed, Error> {
+        let mut network = experiment.build()?;
+        if experiment.observe.links {
+            network.count_links();
+        }
+        let begin = |every| Series::begin(every, &mut network, &experiment.network);
+        let series = experiment.observe.series.as_ref().map(begin).transpose()?;
         Ok(Closed {
-            network: {
-                let mut network = experiment.build()?;
-                if experiment.observe.links {
-                    network.count_links();
-                }
-                network
-            },
+            network,
+            series,
             waiting: BinaryHeap::new(),
             sent: 0,
             seen: 0,
@@ -118,6 +120,10 @@ impl Closed {
                     self.network.inject(Injection { src, dst, flits, class, adaptive, at, tag, traced });
                 }
                 (_, Some(event)) => {
+                    if let Some(series) = &mut self.series {
+                        let cycle = event / self.network.cycle();
+                        series.advance(&mut self.network, cycle);
+                    }
                     self.network.advance(event);
                     if let Some(lost) = self.network.poll_lost() {
                         let why = format!("faults have left no route from node {} to node {}", lost.src, lost.dst);
@@ -153,7 +159,13 @@ impl Closed {
     }
 
     /// Adds what every workload reports: settings, work done, time and memory taken.
-    pub fn finish(self, experiment: &Experiment, report: &mut Report) {
+    ///
+    /// # Errors
+    /// The series could not be written.
+    pub fn finish(self, experiment: &Experiment, report: &mut Report) -> Result<(), Error> {
+        if let Some(series) = self.series {
+            series.finish(&self.network, self.network.now() / self.network.cycle() + 1)?;
+        }
         let counters = self.network.counters();
         let wall_s = self.started.elapsed().as_secs_f64();
         let mut settings = serde_json::to_value(&experiment.settings).expect("settings are numbers and names");
@@ -179,7 +191,17 @@ impl Closed {
             "simulated in",
             format!("{wall_s:.2} s, {:.2} M packet hops/s", counters.packet_hops as f64 / wall_s / 1e6),
         );
+        Ok(())
     }
+}
+
+/// Length in flits of one packet that carries `bytes`, at most 256 of them.
+pub(super) fn payload_flits(experiment: &Experiment, bytes: u64) -> u16 {
+    let overhead = match experiment.network.profile {
+        Profile::Angara(_) => ANGARA_OVERHEAD,
+        Profile::Generic(_) => 0,
+    };
+    overhead + bytes.div_ceil(FLIT_BYTES) as u16
 }
 
 /// Lengths in flits of the packets that carry `bytes`, at least one: full ones, then a shorter one.

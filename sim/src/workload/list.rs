@@ -1,12 +1,10 @@
 //! A list of messages, each sent in the cycle that the list says, whatever has arrived by then.
 
+use super::arrived::Arrived;
 use super::closed::Closed;
-use super::{Plot, Report, Shows, Watch, Workload, WorkloadKind};
+use super::{Report, Shows, Watch, Workload, WorkloadKind};
 use crate::Error;
-use crate::plot::Chart;
 use crate::run::Experiment;
-use crate::run::outcome::Percentiles;
-use crate::run::stats::Histogram;
 use crate::traffic::file::TextFile;
 use angara_model::{Injection, TrafficClass};
 use std::sync::Arc;
@@ -138,72 +136,13 @@ impl Workload for List {
         let mut arrived = Arrived::default();
         let total = self.messages.0.len() as u64;
         while let Some(d) = closed.next_delivery()? {
-            arrived.messages += 1;
-            arrived.flits += u64::from(d.flits);
-            arrived.latency += u128::from(d.tail - d.at);
-            arrived.routers += u64::from(d.routers);
-            arrived.end = arrived.end.max(d.tail);
-            arrived.histogram.record((d.tail - d.at).div_ceil(cycle));
+            arrived.record(&d, cycle);
             closed.look(watch, "replaying", arrived.messages, total)?;
         }
         let mut report = Report::new(&format!("{} · {total} messages of {}", experiment.title(), self.file));
         arrived.tell(cycle, experiment.placement.len(), &mut report);
-        closed.finish(experiment, &mut report);
+        closed.finish(experiment, &mut report)?;
         Ok(report)
-    }
-}
-
-/// What has arrived.
-#[derive(Default)]
-struct Arrived {
-    messages: u64,
-    flits: u64,
-    /// Sum of latencies, ps.
-    latency: u128,
-    routers: u64,
-    /// When the last one did, ps.
-    end: u64,
-    /// Latencies, cycles.
-    histogram: Histogram,
-}
-
-impl Arrived {
-    fn tell(&self, cycle: u64, nodes: usize, report: &mut Report) {
-        let messages = self.messages.max(1) as f64;
-        let (mean, cycles) = (self.latency as f64 / messages, self.end.div_ceil(cycle));
-        let accepted = self.flits as f64 / (nodes as f64 * cycles.max(1) as f64);
-        let routers = self.routers as f64 / messages;
-        let quantile = |q| self.histogram.quantile(q) as f64;
-        let p = Percentiles {
-            p50: quantile(0.5),
-            p95: quantile(0.95),
-            p99: quantile(0.99),
-            max: self.histogram.max() as f64,
-        };
-        report.line("latency", format!("{:.2} cycles ({:.1} ns)", mean / cycle as f64, mean / 1000.0));
-        let text = format!("half {:.0}, 95 % {:.0}, 99 % {:.0}, largest {:.0} cycles", p.p50, p.p95, p.p99, p.max);
-        report.line("", text);
-        report.line("all arrived", format!("after {cycles} cycles ({:.1} ns)", self.end as f64 / 1000.0));
-        report.line("accepted", format!("{accepted:.4} flits per node and cycle until then"));
-        report.line("routers visited", format!("{routers:.3}"));
-        report.set("packet_latency_cycles", mean / cycle as f64);
-        report.set("packet_latency_ns", mean / 1000.0);
-        report.set("latency_percentiles_cycles", p);
-        report.set("time_cycles", cycles);
-        report.set("time_ns", self.end as f64 / 1000.0);
-        report.set("accepted_flits_per_node_cycle", accepted);
-        report.set("mean_routers_visited", routers);
-        report.set("cycle_ps", cycle);
-        report.histograms.push(("latency".into(), self.histogram.clone()));
-        report.chart("histogram", self.chart());
-        report.plots.push(Plot::new("latency", "packet_latency_cycles", "mean latency, cycles"));
-        report.plots.push(Plot::new("time", "time_ns", "time, ns"));
-    }
-
-    /// Share of messages over their latency.
-    fn chart(&self) -> Chart {
-        let curve = ("latency".into(), self.histogram.shares());
-        Chart::of_latencies("Latency of the list's messages".into(), vec![curve])
     }
 }
 

@@ -7,12 +7,14 @@
 //! To add one, implement the trait in a file of its own and add a line to [`KINDS`].
 
 mod all_to_all;
+mod arrived;
 pub mod barrier;
 pub mod closed;
 pub mod collective;
 pub mod heat;
 mod jobs;
 mod list;
+mod netrace;
 mod open_loop;
 mod pair_probe;
 mod report;
@@ -139,6 +141,7 @@ pub const KINDS: &[WorkloadKind] = &[
     script::KIND,
     trace::KIND,
     list::KIND,
+    netrace::KIND,
     jobs::KIND,
 ];
 

@@ -1,9 +1,20 @@
-//! Dragonfly: a list of cables, looked through for every step. Shortest ways only.
+//! Dragonfly: a list of cables, looked through for every step.
 
-use super::net::{Far, Net, Packet};
+use super::net::{Far, Net, Packet, Queues};
 use proptest::prelude::*;
 
+/// How packets find their way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    Minimal,
+    Valiant,
+    Ugal,
+    UgalG,
+    Par,
+}
+
 struct Dragonfly {
+    way: Way,
     p: usize,
     local: u64,
     global: u64,
@@ -12,6 +23,11 @@ struct Dragonfly {
 }
 
 pub(super) fn read(_kind: &str, rest: &str) -> Box<dyn Net> {
+    of(rest, Way::Minimal)
+}
+
+/// The network `dragonfly:REST` with packets that find their way like this.
+pub fn of(rest: &str, way: Way) -> Box<dyn Net> {
     let n: Vec<u64> = rest.split(',').map(|n| n.parse().unwrap()).collect();
     let (p, local, global) = if n.len() == 1 { (n[0], 10, 100) } else { (n[0], n[1], n[2]) };
     let (p, a) = (p as usize, 2 * p as usize);
@@ -31,7 +47,7 @@ pub(super) fn read(_kind: &str, rest: &str) -> Box<dyn Net> {
             (group * a + link / p, p + a - 1 + link % p)
         }));
     }
-    Box::new(Dragonfly { p, local, global, cables })
+    Box::new(Dragonfly { way, p, local, global, cables })
 }
 
 pub(super) fn shapes() -> BoxedStrategy<String> {
@@ -46,6 +62,18 @@ impl Dragonfly {
     fn cable(&self, from: usize, to: usize) -> Option<usize> {
         let [a, b] = *self.cables.iter().find(|c| [[from, to], [to, from]].contains(&c.map(|end| end.0)))?;
         Some(if a.0 == from { a.1 } else { b.1 })
+    }
+    /// The port at `router` on the shortest way to another group.
+    fn towards(&self, router: usize, to: usize) -> usize {
+        let ends = self.cables.iter().flat_map(|&[a, b]| [(a, b), (b, a)]);
+        let mut exits = ends.filter(|(a, b)| [self.group(a.0), self.group(b.0)] == [self.group(router), to]);
+        let ((exit, port), _) = exits.next().unwrap();
+        if exit == router { port } else { self.cable(router, exit).unwrap() }
+    }
+    /// Draws the group of a detour; none if it is that of the source or destination.
+    fn draw(&self, packet: &mut Packet, from: usize, to: usize) -> Option<usize> {
+        let by = packet.draw(2 * self.p * self.p + 1);
+        (by != from && by != to).then_some(by)
     }
 }
 
@@ -80,24 +108,60 @@ impl Net for Dragonfly {
     fn start(&self, packet: &mut Packet, src: u32, dst: u32) {
         let [from, to] = [src, dst].map(|e| self.group(e as usize / self.p));
         packet.upper = vec![from != to];
+        match self.way {
+            Way::Valiant | Way::Ugal | Way::UgalG if from != to => packet.via = self.draw(packet, from, to),
+            Way::Par => packet.undecided = from != to,
+            _ => {}
+        }
+    }
+    fn look(&self, router: usize, dst: u32, packet: &mut Packet, input: usize, queue: &Queues) {
+        let [here, to] = [router, dst as usize / self.p].map(|r| self.group(r));
+        let by = match self.way {
+            Way::Ugal | Way::UgalG if input < self.p => packet.via,
+            Way::Par if packet.undecided && here != to => self.draw(packet, here, to),
+            _ => return,
+        };
+        let queue = |to: usize| {
+            let first = self.towards(router, to);
+            match self.far(router, first) {
+                // The next router has the link.
+                Far::Router(next, _) if self.way == Way::UgalG && self.group(next) == here => {
+                    queue(next, self.towards(next, to), 2 + self.local)
+                }
+                _ => queue(router, first, u64::from(self.way == Way::UgalG)),
+            }
+        };
+        let longer = |&by: &usize| queue(to) > 2 * queue(by) + 30;
+        packet.via = by.filter(longer);
+        packet.undecided &= packet.via.is_none();
     }
     fn route(&self, router: usize, dst: u32, packet: &mut Packet, vcs: usize) -> (usize, usize, usize) {
         let (home, port) = self.attach(dst as usize);
-        let (group, to) = (self.group(router), self.group(home));
-        let of_class = |class| (0..vcs).filter(move |v| v * 2 / vcs == class);
-        let (port, class) = if router == home {
-            (port, usize::from(packet.upper[0]))
-        } else if group == to {
-            (self.cable(router, home).unwrap(), usize::from(packet.upper[0]))
-        } else {
-            let near = |c: &[(usize, usize); 2]| {
-                let [a, b] = *c;
-                let fits = |a: usize, b: usize| self.group(a) == group && self.group(b) == to;
-                if fits(a.0, b.0) { Some(a) } else { fits(b.0, a.0).then_some(b) }
-            };
-            let (exit, port) = self.cables.iter().find_map(near).unwrap();
-            if exit == router { (port, 1) } else { (self.cable(router, exit).unwrap(), 0) }
+        let (here, to) = (self.group(router), self.group(home));
+        packet.via = packet.via.filter(|&by| by != here);
+        let port = match packet.via {
+            _ if router == home => port,
+            Some(by) => self.towards(router, by),
+            None if here == to => self.cable(router, home).unwrap(),
+            None => self.towards(router, to),
         };
-        (port, of_class(class).min().unwrap(), of_class(class).max().unwrap())
+        let next = match self.far(router, port) {
+            Far::Router(next, _) => self.group(next),
+            Far::Endpoint(_) => here,
+        };
+        // Classes ascend: undecided, to the group of the detour, towards the destination's group, there.
+        let stage = match packet.via {
+            Some(_) => 1,
+            None if next == to => 3,
+            None if packet.undecided => 0,
+            None => 2,
+        };
+        let (classes, class) = match self.way {
+            Way::Minimal => (2, if packet.upper[0] { stage - 2 } else { 0 }),
+            Way::Valiant | Way::Ugal | Way::UgalG => (3, stage - 1),
+            Way::Par => (4, stage),
+        };
+        let of_class = || (0..vcs).filter(|v| v * classes / vcs == class);
+        (port, of_class().min().unwrap(), of_class().max().unwrap())
     }
 }

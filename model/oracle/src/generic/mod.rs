@@ -2,7 +2,7 @@
 
 mod cayley;
 mod clos;
-mod dragonfly;
+pub mod dragonfly;
 pub mod graph;
 mod grid;
 mod hyperx;
@@ -14,6 +14,9 @@ pub use net::{Net, any_shape, knows, read};
 use super::{Received, Sent};
 use net::{Far, Packet};
 use std::collections::VecDeque;
+
+/// Cycles whose queues are remembered.
+pub(crate) const REMEMBERED: usize = 20;
 
 pub struct Parameters {
     pub net: Box<dyn Net>,
@@ -81,15 +84,29 @@ pub fn run(p: &Parameters, sent: &[Sent], cycle: u64) -> Vec<Received> {
     let mut coming: Vec<(u64, Happens)> = Vec::new();
     let mut received = Vec::new();
     let mut now = 0u64;
+    // Flits of packets at a router bound for a port; those and its queue after every cycle, the last one first.
+    let mut bound = vec![vec![0; ports]; routers];
+    let mut before: VecDeque<Vec<Vec<i64>>> = VecDeque::new();
+    let used = |channels: &Vec<Output>| channels.iter().map(|o| p.buffer - o.credits).sum::<i64>();
     while received.len() < sent.len() {
         assert!(now < 10_000_000, "the oracle does not finish");
         // Phase 1.
-        let (due, later): (Vec<_>, Vec<_>) = coming.into_iter().partition(|c| c.0 == now);
+        let (mut due, later): (Vec<_>, Vec<_>) = coming.into_iter().partition(|c| c.0 == now);
         coming = later;
+        // Heads see the credits of this cycle.
+        due.sort_by_key(|(_, what)| matches!(what, Happens::Head { .. }));
         for (_, what) in due {
             match what {
                 Happens::Head { router, port, vc, mut packet } => {
                     packet.routers += 1;
+                    let queue = |r: usize, out: usize, ago: u64| match ago {
+                        0 => used(&outputs[r][out]),
+                        _ => before.get(ago as usize - 1).map_or(0, |cycle| cycle[r][out]),
+                    };
+                    let Sent { dst, flits, .. } = sent[packet.index];
+                    p.net.look(router, dst, &mut packet, port, &queue);
+                    let out = p.net.route(router, dst, &mut packet.clone(), vcs).0;
+                    bound[router][out] += flits as i64;
                     let input = &mut inputs[router][port][vc];
                     if input.packets.is_empty() {
                         input.asks_from = input.asks_from.max(now);
@@ -190,6 +207,7 @@ pub fn run(p: &Parameters, sent: &[Sent], cycle: u64) -> Vec<Received> {
                 let input = &mut inputs[r][port][vc];
                 let packet = input.packets.pop_front().unwrap();
                 let flits = sent[packet.index].flits;
+                bound[r][out] -= flits as i64;
                 let (_, ov) = input.output.take().unwrap();
                 input.wants = None;
                 input.asks_from = now + flits;
@@ -220,6 +238,9 @@ pub fn run(p: &Parameters, sent: &[Sent], cycle: u64) -> Vec<Received> {
                 }
             }
         }
+        let all = |r: usize| (0..ports).map(|o| bound[r][o] + used(&outputs[r][o])).collect();
+        before.push_front((0..routers).map(all).collect());
+        before.truncate(REMEMBERED);
         now += 1;
     }
     received.sort();

@@ -16,11 +16,22 @@ pub struct Packet {
     /// In a graph: a router to pass first, and whether a link down was taken.
     pub(crate) via: Option<usize>,
     pub(crate) down: bool,
+    /// In a dragonfly: it may still take a detour, by the group in `via`.
+    pub(crate) undecided: bool,
 }
 
 impl Packet {
     pub(crate) fn new(index: usize, word: u64) -> Packet {
-        Packet { index, plus: Vec::new(), upper: Vec::new(), word, routers: 0, via: None, down: false }
+        Packet {
+            index,
+            plus: Vec::new(),
+            upper: Vec::new(),
+            word,
+            routers: 0,
+            via: None,
+            down: false,
+            undecided: false,
+        }
     }
     /// The next random number below `n`.
     pub(crate) fn draw(&mut self, n: usize) -> usize {
@@ -48,9 +59,14 @@ pub trait Net {
     }
     /// Returns what a packet draws once, at its source; its word is that of the model.
     fn start(&self, _packet: &mut Packet, _src: u32, _dst: u32) {}
+    /// Decides by queues, when a head arrives through `input`: those of (router, port) now, or so many cycles ago.
+    fn look(&self, _router: usize, _dst: u32, _packet: &mut Packet, _input: usize, _queue: &Queues) {}
     /// Output port and channels (lowest, highest) of a packet at a router.
     fn route(&self, router: usize, dst: u32, packet: &mut Packet, vcs: usize) -> (usize, usize, usize);
 }
+
+/// Of a router and port: flits in its queue now, or those bound for it after all decisions of so many cycles ago.
+pub(crate) type Queues<'a> = dyn Fn(usize, usize, u64) -> i64 + 'a;
 
 type Read = fn(kind: &str, rest: &str) -> Box<dyn Net>;
 type Shapes = fn() -> BoxedStrategy<String>;

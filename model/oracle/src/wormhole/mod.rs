@@ -1,8 +1,8 @@
 //! Wormhole switching as `docs/explain/model.md` has it: cycle by cycle, flit by flit, everything looked at in every
 //! cycle.
 
-use super::generic::Parameters;
 use super::generic::net::{Far, Packet};
+use super::generic::{Parameters, REMEMBERED};
 use super::{Received, Sent};
 use std::collections::VecDeque;
 
@@ -83,6 +83,7 @@ pub fn run(p: &Parameters, hold: bool, sent: &[Sent], cycle: u64) -> Vec<Receive
         for r in 0..world.routers.len() {
             world.decide(r);
         }
+        world.remember();
         world.now += 1;
     }
     world.received.sort();
@@ -101,6 +102,10 @@ struct World<'a> {
     received: Vec<Received>,
     /// Routers passed by packets being received.
     passed: Vec<u64>,
+    /// Flits of packets at a router bound for a port.
+    bound: Vec<Vec<i64>>,
+    /// Those and the queues after every cycle, the last one first.
+    before: VecDeque<Vec<Vec<i64>>>,
 }
 
 impl World<'_> {
@@ -120,18 +125,42 @@ impl World<'_> {
         }
         let routers = (0..p.net.routers()).map(router).collect();
         let passed = vec![0; sent.len()];
-        World { p, hold, sent, cycle, now: 0, routers, sources, coming: Vec::new(), received: Vec::new(), passed }
+        let (coming, received, before) = (Vec::new(), Vec::new(), VecDeque::new());
+        let bound = vec![vec![0; ports]; p.net.routers()];
+        World { p, hold, sent, cycle, now: 0, routers, sources, coming, received, passed, bound, before }
+    }
+
+    /// Flits in the queue of an output.
+    fn used(&self, router: usize, port: usize) -> i64 {
+        self.routers[router].outputs[port].iter().map(|o| self.p.buffer - o.credits as i64).sum()
+    }
+
+    fn remember(&mut self) {
+        let of = |r: usize| (0..self.p.net.ports()).map(|port| self.bound[r][port] + self.used(r, port)).collect();
+        let queues = (0..self.routers.len()).map(of).collect();
+        self.before.push_front(queues);
+        self.before.truncate(REMEMBERED);
     }
 
     fn updates(&mut self) {
-        let (due, later): (Vec<_>, Vec<_>) =
+        let (mut due, later): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.coming).into_iter().partition(|c| c.0 == self.now);
         self.coming = later;
+        // Heads see the credits of this cycle.
+        due.sort_by_key(|(_, what)| matches!(what, Happens::Arrives { .. }));
         for (_, what) in due {
             match what {
                 Happens::Arrives { router, port, vc, mut flit } => {
                     if let Some(packet) = &mut flit.head {
                         packet.routers += 1;
+                        let queue = |r: usize, out: usize, ago: u64| match ago {
+                            0 => self.used(r, out),
+                            _ => self.before.get(ago as usize - 1).map_or(0, |cycle| cycle[r][out]),
+                        };
+                        let Sent { dst, flits, .. } = self.sent[packet.index];
+                        self.p.net.look(router, dst, packet, port, &queue);
+                        let out = self.p.net.route(router, dst, &mut packet.clone(), self.p.vcs).0;
+                        self.bound[router][out] += flits as i64;
                     }
                     self.routers[router].inputs[port][vc].flits.push_back(flit);
                 }
@@ -287,6 +316,7 @@ impl World<'_> {
         let input = &mut router.inputs[port][vc];
         let State::Owns(out, ov) = input.state else { panic!("a flit passes without a channel") };
         let flit = input.flits.pop_front().unwrap();
+        self.bound[r][out] -= 1;
         let output = &mut router.outputs[out][ov];
         output.credits -= 1;
         if flit.tail {

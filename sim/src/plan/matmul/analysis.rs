@@ -6,11 +6,11 @@
 use super::formulas::{Sizes, Split, optimal_words, random_words, random_words_reused};
 use super::machine::Machine;
 use crate::Error;
-use clap::ValueEnum;
 use serde::Serialize;
 
 /// Meaning of mega, kilo and peta.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]
 pub enum Units {
     /// T\[µs\] = S\[Mi\] / (K\[Ki\]·BW\[Gwords/s\]), as in the paper's tables.

@@ -120,7 +120,7 @@ impl Compared<'_> {
     }
 
     fn json(&self, measured: &Measured) -> Map<String, Value> {
-        let (total, h) = (measured.total(), &measured.histogram);
+        let (total, h) = (measured.total(), &measured.latencies.all);
         let quantile = |q| h.quantile(q) as f64;
         let percentiles =
             Percentiles { p50: quantile(0.5), p95: quantile(0.95), p99: quantile(0.99), max: h.max() as f64 };
@@ -129,6 +129,8 @@ impl Compared<'_> {
             "confidence": measured.confidence().map(|ps| ps / self.cycle as f64),
             "packet_latency_ns": total.mean().map(|ps| ps / 1000.0),
             "latency_percentiles_cycles": percentiles,
+            "latency_by_routers": measured.latencies.of_routers(self.cycle),
+            "latency_by_flits": measured.latencies.of_flits(self.cycle),
             "accepted_flits_per_node_cycle": self.per_node(total.flits),
             "offered_flits_per_node_cycle": self.per_node(total.created_flits),
             "mean_routers_visited": (total.arrived > 0).then(|| total.routers as f64 / total.arrived as f64),
@@ -178,13 +180,13 @@ fn tell(results: &[Compared<'_>], report: &mut Report) {
     report.set("largest_slowdown", largest);
     report.set("saturated", results.iter().any(|one| one.together.saturated));
     report.plot("slowdown", "largest_slowdown", "largest slowdown of a job");
-    report.histograms = results.iter().map(|r| (r.job.name.clone(), r.together.histogram.clone())).collect();
+    report.histograms = results.iter().map(|r| (r.job.name.clone(), r.together.latencies.all.clone())).collect();
     report.chart("histogram", histogram(results));
 }
 
 /// Share of messages over their latency, a curve for each job.
 fn histogram(results: &[Compared<'_>]) -> Chart {
-    let curve = |one: &Compared<'_>| (one.job.name.clone(), one.together.histogram.shares());
+    let curve = |one: &Compared<'_>| (one.job.name.clone(), one.together.latencies.all.shares());
     Chart::of_latencies("Latency of each job among the others".into(), results.iter().map(curve).collect())
 }
 

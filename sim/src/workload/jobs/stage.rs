@@ -2,7 +2,8 @@
 
 use super::file::Job;
 use crate::Error;
-use crate::run::stats::{Batch, Batches, Histogram};
+use crate::run::latencies::Latencies;
+use crate::run::stats::{Batch, Batches};
 use crate::run::verdict::{PARTS, growing};
 use crate::run::{Experiment, Progress};
 use crate::traffic::Source;
@@ -32,7 +33,7 @@ pub(super) struct Window {
 pub(super) struct Measured {
     batches: Batches,
     current: Batch,
-    pub(super) histogram: Histogram,
+    pub(super) latencies: Latencies,
     pub(super) saturated: bool,
 }
 
@@ -176,7 +177,7 @@ impl<'a> Stage<'a> {
             measured.current.latency += u128::from(latency);
             measured.current.routers += u64::from(d.routers);
             if self.steady {
-                measured.histogram.record(latency.div_ceil(cycle));
+                measured.latencies.record(latency, cycle, usize::from(d.routers), d.flits);
             }
         }
         if !self.steady {
