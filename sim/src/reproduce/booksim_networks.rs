@@ -159,6 +159,19 @@ mod tests {
     }
 
     #[test]
+    fn the_configurations_are_those_of_the_rows() {
+        for (file, network) in [("dragonfly.cfg", "dragonfly:2"), ("flatfly.cfg", "hyperx:4x4,4")] {
+            let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("data/booksim").join(file);
+            let booksim = crate::booksim::Booksim::read(&path).unwrap();
+            let keys = booksim.keys().unwrap();
+            assert_eq!(keys.topology.unwrap().to_string(), network);
+            assert!(references().any(|r| r.topology.to_string() == network && Some(r.vcs) == keys.vcs));
+            let differences = booksim.differences.iter().filter(|d| !d.contains("say when a run ends"));
+            assert_eq!(differences.collect::<Vec<_>>(), [""; 0], "its routers are like those here");
+        }
+    }
+
+    #[test]
     fn accepted_load_and_latency_are_both_judged() {
         let row = references().find(|r| r.case == "dragonfly_short_0.2").unwrap();
         let (accepted, latency) = (row.accepted.unwrap(), row.latency.unwrap().0);
