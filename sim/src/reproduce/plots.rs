@@ -43,9 +43,8 @@ pub const PLOTS: [Plot; 15] = [
         draw: |r| booksim(r, "16 flits, virtual cut-through", &["vct_t8x3_L16", "vct_t4x4_L16", "vct_ft8x3_L16"]),
     },
     Plot {
-        file: "booksim-order.svg",
-        about: "Latency here over BookSim's, all cases that are not saturated there. The lower branch are the long \
-                packets, wormhole with 8-flit buffers there and virtual cut-through here.",
+        file: "booksim-ratio.svg",
+        about: "Latency here over BookSim's, all cases that are not saturated there.",
         draw: ratios,
     },
     Plot {
@@ -202,11 +201,15 @@ fn booksim(results: &Results, title: &str, prefixes: &[&str]) -> Chart {
 }
 
 fn ratios(results: &Results) -> Chart {
-    let mut curves: [Curve; 2] =
-        [("judged by latency".into(), Vec::new()), ("judged by order only".into(), Vec::new())];
+    let mut curves = ["single flits", "wormhole", "cut-through"].map(|name| (name.to_string(), Vec::new()));
     for r in references().iter().filter(|r| r.accepted >= 0.98 * r.offered) {
+        let kind = match r.case.as_str() {
+            c if c.contains("_L1_") => 0,
+            c if c.starts_with("vct") => 2,
+            _ => 1,
+        };
         if let Some(latency) = results.find(&r.case, "latency") {
-            curves[usize::from(r.latency_tolerance.is_none())].1.push((r.latency, latency / r.latency));
+            curves[kind].1.push((r.latency, latency / r.latency));
         }
     }
     curves.iter_mut().for_each(|(_, points)| points.sort_by(|a, b| a.0.total_cmp(&b.0)));

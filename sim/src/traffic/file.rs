@@ -48,8 +48,7 @@ impl TextFile {
         }
     }
 
-    /// A file that only tests know.
-    #[cfg(test)]
+    /// A file that is part of the program.
     pub fn of(path: &str, text: &str) -> TextFile {
         TextFile { path: path.into(), text: text.into() }
     }

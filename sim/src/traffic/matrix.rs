@@ -42,6 +42,11 @@ impl Matrix {
         TextFile::read("pattern", pattern, path).map(Matrix)
     }
 
+    /// The rates of a file that is part of the program.
+    pub fn of(path: &str, text: &str) -> Matrix {
+        Matrix(TextFile::of(path, text))
+    }
+
     /// The file.
     pub fn file(&self) -> &TextFile {
         &self.0
