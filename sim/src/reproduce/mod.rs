@@ -35,7 +35,7 @@ use std::sync::{Arc, Mutex};
 pub use plots::PLOTS;
 
 /// Rows whose jobs are expected to take at most this long, in seconds, are quick ones.
-pub const QUICK_S: f64 = 0.35;
+pub const QUICK_S: f64 = 0.7;
 
 /// Outcome of a claim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
