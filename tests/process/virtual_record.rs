@@ -63,6 +63,33 @@ fn a_recorded_program_takes_longer_on_a_slower_network() {
     test.assert_clean();
 }
 
+/// What the simulator says of a schedule or recording on a fat tree: the time at the end.
+fn time_in_a_tree(test: &Test, workload: &str) -> u64 {
+    let mut sim = test.angara(["sim", "run", "--json", "--workload", workload]);
+    // A recording has a seed of its own.
+    sim.args(["--topology", "fat-tree:4,2", "--seed", "7"]);
+    let json: Value = serde_json::from_str(&test.run(sim).success().stdout).expect("JSON");
+    let ranks = json["ranks"].as_array().expect("ranks");
+    assert!(!ranks.is_empty() && ranks.iter().all(|rank| rank["end_ps"].as_u64() > Some(0)), "{json}");
+    ranks.iter().filter_map(|rank| rank["end_ps"].as_u64()).max().expect("a rank")
+}
+
+#[test]
+fn a_recorded_program_runs_in_a_fat_tree_and_as_a_schedule() {
+    let test = Test::new("virtual-record-tree");
+    let program = tools::compile("examples/c/heat2d.c");
+    let (recording, _) = record(&test, &["-n", "8", "--collectives", "p2p"], &program);
+    let recorded = time_in_a_tree(&test, &format!("trace:{}", recording.display()));
+    for (name, binary) in [("heat.goal", &[][..]), ("heat.bin", &["--binary"])] {
+        let schedule = test.file(name);
+        let mut goal = test.angara(["sim", "goal"]);
+        goal.arg(&recording).arg("--out").arg(&schedule).args(binary);
+        test.run(goal).success();
+        assert_eq!(time_in_a_tree(&test, &format!("goal:{}", schedule.display())), recorded, "{name}");
+    }
+    test.assert_clean();
+}
+
 #[test]
 fn what_cannot_be_recorded_or_replayed_is_refused() {
     let test = Test::new("virtual-record-bad");
