@@ -20,6 +20,8 @@ fn run(processes: usize, options: &str) -> Output {
     // Open MPI refuses root and more processes than cores unless told otherwise. Both kinds know the time limit.
     let told = ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "OMPI_MCA_rmaps_base_oversubscribe"];
     command.envs(told.map(|name| (name, "1"))).env("MPIEXEC_TIMEOUT", "100");
+    // As Open MPI 5 wants to be told.
+    command.env("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe");
     command.args(["run", "--json"]).args(options.split(' ')).stdin(std::process::Stdio::null());
     command.output().expect("a program that is there")
 }
