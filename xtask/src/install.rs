@@ -110,6 +110,7 @@ impl InstallPlan {
             ("docs", "share/doc/angara/docs", "md"),
             ("docs/guide", "share/doc/angara/docs/guide", "md"),
             ("docs/guide/pictures", "share/doc/angara/docs/guide/pictures", "png"),
+            ("docs/guide/pictures", "share/doc/angara/docs/guide/pictures", "svg"),
             ("docs/explain", "share/doc/angara/docs/explain", "md"),
             ("docs/reference", "share/doc/angara/docs/reference", "md"),
             ("docs/results", "share/doc/angara/docs/results", "md"),
