@@ -2,6 +2,7 @@
 
 use super::routers::Routers;
 use super::state::{Block, ChannelState, Message, NO_OWNER, Router, Source, WINDOW};
+use super::view::used;
 use crate::engine::Engine;
 use crate::parallel::Part;
 use crate::topology::Route;
@@ -114,24 +115,19 @@ impl<T: Route, const N: usize, const P: usize, const W: usize, const A: bool> En
         self.link_loads = vec![LinkLoad::default(); self.routers.len() * P];
     }
     fn link_load(&self, router: u32, port: u8) -> LinkLoad {
-        // A router of another part has no number here.
-        let router = router.wrapping_sub(self.first_router) as usize;
-        let load = self.link_loads.get(router * P + usize::from(port));
-        load.filter(|_| usize::from(port) < P).copied().unwrap_or_default()
+        self.place(router, port).and_then(|place| self.link_loads.get(place)).copied().unwrap_or_default()
     }
     fn count_waits(&mut self) -> bool {
         self.waiting.begin(self.routers.len(), P);
         true
     }
     fn waits(&self, router: u32, port: u8) -> Waits {
-        let router = router.wrapping_sub(self.first_router) as usize;
-        let waits = self.waiting.waits.get(router * P + usize::from(port));
-        waits.filter(|_| usize::from(port) < P).copied().unwrap_or_default()
+        self.place(router, port).and_then(|place| self.waiting.waits.get(place)).copied().unwrap_or_default()
     }
     fn occupied(&self, router: u32, port: u8) -> u64 {
-        let router = self.routers.get(router.wrapping_sub(self.first_router) as usize);
-        let channels = router.map_or(&[][..], |router| &router.outputs[usize::from(port) << Self::PORT..]);
-        channels.iter().take(self.vcs as usize).map(|out| u64::from(self.buffer - out.credits)).sum()
+        let Some(place) = self.place(router, port) else { return 0 };
+        let outputs = &self.routers[place / P].outputs[(place % P) << Self::PORT..];
+        used(&outputs[..self.vcs as usize], self.buffer).into()
     }
     fn check_idle(&self) -> Result<(), Inconsistent> {
         let fail = |what: String| Err(Inconsistent(what));

@@ -239,6 +239,12 @@ impl<T: Route, const N: usize, const P: usize, const W: usize, const A: bool> Ro
         }
     }
 
+    /// Place of a port of one of this part's routers among those of all of them.
+    pub(super) fn place(&self, router: u32, port: u8) -> Option<usize> {
+        let (router, port) = (router.wrapping_sub(self.first_router) as usize, usize::from(port));
+        (router < self.routers.len() && port < P).then(|| router * P + port)
+    }
+
     /// Routers of the block being processed.
     fn routers_here(&self) -> std::ops::Range<usize> {
         let first = self.here.first_router as usize;

@@ -12,6 +12,12 @@ pub(crate) trait Output {
     fn owner(&self) -> u16;
 }
 
+/// Flits that may still be in the buffers behind these output channels, each of `buffer` flits.
+#[inline(always)]
+pub(crate) fn used(channels: &[impl Output], buffer: u16) -> u32 {
+    channels.iter().map(|out| u32::from(buffer - out.credits())).sum()
+}
+
 /// Outputs of a router as its topology sees them.
 pub(crate) struct View<'a, O> {
     outputs: &'a [O],
@@ -43,7 +49,7 @@ impl<'a, O: Output> View<'a, O> {
 
 impl<O: Output> Outputs for View<'_, O> {
     fn used(&self, port: u8) -> u32 {
-        self.channels(port).iter().map(|out| u32::from(self.buffer - out.credits())).sum()
+        used(self.channels(port), self.buffer)
     }
     fn owned(&self, port: u8) -> u32 {
         self.channels(port).iter().filter(|out| out.owner() != NO_OWNER).count() as u32

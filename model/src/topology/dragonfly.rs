@@ -257,8 +257,8 @@ impl Topology for Dragonfly {
 
 impl Route for Dragonfly {
     const LOOKS: bool = true;
-    /// UGAL decides at the first router; UGAL-G by what is bound for the group's links to others. PAR decides there and, if for the shortest way, at the router that has the link to
-    /// the destination's group, each time with a detour drawn anew.
+    /// UGAL decides at the first router, UGAL-G by what is bound for the group's links to others. PAR decides there and, if
+    /// for the shortest way, at the router that has the link to the destination's group, with a detour drawn anew.
     #[inline(always)]
     fn choose(&self, router: u32, input: u8, route: &mut RouteState, outputs: &impl Outputs) -> Hop {
         match phase(route) {

@@ -61,6 +61,12 @@ impl<T: Route, const N: usize, const P: usize, const W: usize> Routers<T, N, P, 
     pub(super) const ROUTER: u32 = N.trailing_zeros();
     pub(super) const PORT: u32 = Router::<N, P, W>::SHIFT;
 
+    /// Place of a port of one of this part's routers among those of all of them.
+    pub(super) fn place(&self, router: u32, port: u8) -> Option<usize> {
+        let (router, port) = (router.wrapping_sub(self.first_router) as usize, usize::from(port));
+        (router < self.routers.len() && port < P).then(|| router * P + port)
+    }
+
     pub(crate) fn new(topology: T, p: &Generic, hold: bool, seed: u64, range: &Range) -> Self {
         let here = Range::of(range.cuts, range.part, topology.routers());
         let endpoints = Range::of(range.endpoint_cuts, range.part, topology.endpoints());

@@ -9,7 +9,7 @@ use crate::workload::{Chosen, TRAFFIC_KEYS};
 use angara_fabric::{Params, Tick};
 use angara_machine::Machine;
 use angara_model::setup::ANGARA_FLITS_MAX;
-use angara_model::topology::{self, Layout};
+use angara_model::topology::Layout;
 use angara_model::{self as model, Angara, AnyTopology, Generic, Network, Profile, Setup};
 use angara_net::fault::Fault;
 use angara_net::torus::Shape;
@@ -585,18 +585,7 @@ impl Keys {
 
 /// How packets of a topology find their way as it is.
 fn own_routing(shape: &AnyTopology) -> Routing {
-    match shape.routing() {
-        topology::Routing::Dor => Routing::Dor,
-        topology::Routing::Nca => Routing::Nca,
-        topology::Routing::Minimal => Routing::Minimal,
-        topology::Routing::Valiant => Routing::Valiant,
-        topology::Routing::Ugal => Routing::Ugal,
-        topology::Routing::UgalG => Routing::UgalG,
-        topology::Routing::Par => Routing::Par,
-        topology::Routing::UpDown => Routing::UpDown,
-        topology::Routing::Adaptive => Routing::Adaptive,
-        topology::Routing::Table => Routing::Table("FILE".into()),
-    }
+    shape.routing().into()
 }
 
 /// The shape with packets of generic routers that find their way like this, or as it takes itself, and that way.
@@ -612,25 +601,16 @@ pub fn routed(shape: AnyTopology, routing: Option<Routing>) -> Result<(AnyTopolo
 /// The shape with packets that find their way like this, if they can.
 fn with_routing(shape: AnyTopology, router: Router, routing: &Routing) -> Blamed<AnyTopology> {
     let refuse = |why: String| (Error::invalid("routing", routing, why), "routing");
-    let asked = match (routing, &shape) {
+    match (routing, &shape) {
         (own, _) if *own == own_routing(&shape) => return Ok(shape),
         (Routing::Adaptive, AnyTopology::Grid(_)) if router == Router::Angara => return Ok(shape),
         (Routing::Table(path), AnyTopology::Graph(graph)) => {
             return graph.with_table(path).map(AnyTopology::Graph).map_err(refuse);
         }
-        (Routing::Dor, _) => topology::Routing::Dor,
-        (Routing::Nca, _) => topology::Routing::Nca,
-        (Routing::Minimal, _) => topology::Routing::Minimal,
-        (Routing::Valiant, _) => topology::Routing::Valiant,
-        (Routing::Ugal, _) => topology::Routing::Ugal,
-        (Routing::UgalG, _) => topology::Routing::UgalG,
-        (Routing::Par, _) => topology::Routing::Par,
-        (Routing::UpDown, _) => topology::Routing::UpDown,
-        (Routing::Adaptive, _) => topology::Routing::Adaptive,
-        // No topology has it without more: the refusal says which there are.
-        (Routing::Table(_), _) => topology::Routing::Table,
-    };
-    shape.with_routing(asked).map_err(|several| {
+        _ => {}
+    }
+    // No other topology has a table: the refusal says which ways there are.
+    shape.with_routing(routing.of_model()).map_err(|several| {
         let takes = if several.is_empty() { own_routing(&shape).to_string() } else { several };
         refuse(format!("{shape} takes {takes}"))
     })

@@ -3,7 +3,7 @@
 use crate::observe::Selection;
 use crate::traffic::{Lengths, Mapping, Pattern, Process, RatesFile};
 use crate::workload::Chosen;
-use angara_model::AnyTopology;
+use angara_model::{AnyTopology, topology};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt::Display;
 use std::str::FromStr;
@@ -67,24 +67,37 @@ pub enum Routing {
 }
 
 impl Routing {
-    /// Those that need no file.
-    const NAMED: &'static [(&'static str, Routing)] = &[
-        ("dor", Routing::Dor),
-        ("adaptive", Routing::Adaptive),
-        ("nca", Routing::Nca),
-        ("minimal", Routing::Minimal),
-        ("valiant", Routing::Valiant),
-        ("ugal", Routing::Ugal),
-        ("ugal-g", Routing::UgalG),
-        ("par", Routing::Par),
-        ("updown", Routing::UpDown),
+    /// Those that need no file, with the model's.
+    const NAMED: &'static [(&'static str, Routing, topology::Routing)] = &[
+        ("dor", Routing::Dor, topology::Routing::Dor),
+        ("adaptive", Routing::Adaptive, topology::Routing::Adaptive),
+        ("nca", Routing::Nca, topology::Routing::Nca),
+        ("minimal", Routing::Minimal, topology::Routing::Minimal),
+        ("valiant", Routing::Valiant, topology::Routing::Valiant),
+        ("ugal", Routing::Ugal, topology::Routing::Ugal),
+        ("ugal-g", Routing::UgalG, topology::Routing::UgalG),
+        ("par", Routing::Par, topology::Routing::Par),
+        ("updown", Routing::UpDown, topology::Routing::UpDown),
     ];
+
+    /// The model's routing by this name; of a table the kind only.
+    pub fn of_model(&self) -> topology::Routing {
+        Routing::NAMED.iter().find(|named| named.1 == *self).map_or(topology::Routing::Table, |named| named.2)
+    }
+}
+
+/// A table's file is not known.
+impl From<topology::Routing> for Routing {
+    fn from(routing: topology::Routing) -> Routing {
+        let named = Routing::NAMED.iter().find(|named| named.2 == routing);
+        named.map_or_else(|| Routing::Table("FILE".into()), |named| named.1.clone())
+    }
 }
 
 impl Display for Routing {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match (self, Routing::NAMED.iter().find(|named| named.1 == *self)) {
-            (_, Some((name, _))) => f.write_str(name),
+            (_, Some((name, ..))) => f.write_str(name),
             (Routing::Table(path), None) => write!(f, "table:{path}"),
             (other, None) => write!(f, "{other:?}"),
         }

@@ -51,6 +51,21 @@ pub fn convert(recording: &Recording, out: &Path, binary: bool) -> Result<(), Er
     if binary { converter.write_binary(file).map(drop) } else { converter.write_text(&mut BufWriter::new(file)) }
 }
 
+/// Refuses a recording that is no schedule, or has more ranks than the network has nodes.
+pub(super) fn check_recorded(recording: &Recording, experiment: &Experiment) -> Result<(), Error> {
+    Converter::new(recording)?;
+    check_ranks(recording.header.places.len(), experiment)
+}
+
+fn check_ranks(ranks: usize, experiment: &Experiment) -> Result<(), Error> {
+    let nodes = experiment.placement.len();
+    if ranks <= nodes {
+        return Ok(());
+    }
+    let why = format!("the schedule has {ranks} ranks; give a network of as many nodes");
+    Err(Error::invalid("topology", format!("a network of {nodes} nodes"), why))
+}
+
 impl Goal {
     /// A recording as a schedule.
     pub(super) fn recorded(recording: &Recording, path: &Path) -> Result<Goal, Error> {
@@ -69,12 +84,7 @@ impl Workload for Goal {
     }
 
     fn check(&self, experiment: &Experiment) -> Result<(), Error> {
-        let (ranks, nodes) = (self.schedule.ranks.len(), experiment.placement.len());
-        if ranks <= nodes {
-            return Ok(());
-        }
-        let why = format!("the schedule has {ranks} ranks; give a network of as many nodes");
-        Err(Error::invalid("topology", format!("a network of {nodes} nodes"), why))
+        check_ranks(self.schedule.ranks.len(), experiment)
     }
 
     fn run(&self, experiment: &Experiment, watch: &mut Watch<'_>) -> Result<Report, Error> {

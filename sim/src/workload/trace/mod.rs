@@ -3,7 +3,7 @@
 mod player;
 
 use super::collective::report_time;
-use super::goal::Goal;
+use super::goal::{self, Goal};
 use super::script::{Chip, Ran, any_chip};
 use super::{Report, Watch, Workload, WorkloadKind};
 use crate::Error;
@@ -71,7 +71,7 @@ impl Workload for Replay {
 
     fn check(&self, experiment: &Experiment) -> Result<(), Error> {
         if let Profile::Generic(_) = experiment.network.profile {
-            return Goal::recorded(&self.recording, &self.path)?.check(experiment);
+            return goal::check_recorded(&self.recording, experiment);
         }
         any_chip(experiment)?;
         self.ports(experiment).map(drop)
