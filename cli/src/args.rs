@@ -56,6 +56,8 @@ enum Sub {
     Bench(bench::BenchArgs),
     /// Plan without running: barrier and matrix costs, route tables, collective trees
     Plan(angara_sim::cli::PlanArgs),
+    /// Choose the nodes of a job in a torus with dead and busy parts
+    Alloc(angara_ansu::cli::AllocArgs),
     /// Simulate networks: one load, sweeps, prepared machines
     Sim(angara_sim::cli::SimArgs),
     /// Write manual pages and completions of shells; `cargo xtask install` calls it
@@ -102,6 +104,7 @@ pub(crate) fn dispatch(args: Vec<OsString>) -> Result<u8, Failed> {
         Sub::Machine(args) => machine::main(args),
         Sub::Bench(args) => bench::main(args),
         Sub::Plan(args) => angara_sim::cli::plan(args).map(|()| 0).map_err(of_simulation),
+        Sub::Alloc(args) => angara_ansu::cli::main(args),
         Sub::Sim(args) => angara_sim::cli::sim(args, simulated::save).map(|()| 0).map_err(of_simulation),
         Sub::HelpFiles(args) => help::main(&args),
     }

@@ -1,0 +1,14 @@
+//! Which nodes of a torus a job gets, when some nodes and links are dead and others are busy.
+//!
+//! Paper 002, section 2.1, names the demands on such a *node set*: its nodes reach each other, their
+//! packets stay inside, its links carry similar loads, few nodes only pass packets on, and what is
+//! left of the machine stays in large pieces. [`Machine`] knows what is dead and what is taken; a
+//! [`Search`] finds a [`NodeSet`].
+
+mod machine;
+mod search;
+mod set;
+
+pub use machine::Machine;
+pub use search::{FirstFitBox, Search, Unconstrained};
+pub use set::NodeSet;

@@ -1,0 +1,92 @@
+//! A machine as the allocator sees it: its torus, what is dead, what is taken.
+
+use crate::NodeSet;
+use angara_fabric::Outage;
+use angara_net::Link;
+use angara_net::torus::{NodeId, Shape};
+use std::collections::BTreeSet;
+
+/// A torus or mesh with dead and taken parts.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    shape: Shape,
+    /// Directed links out of service, both directions of a cable.
+    dead_links: BTreeSet<Link>,
+    /// Per node: out of service.
+    dead: Vec<bool>,
+    /// Per node: a set holds it.
+    taken: Vec<bool>,
+    free: usize,
+}
+
+impl Machine {
+    /// A machine of which nothing is taken. Outages outside the shape are the caller's mistake.
+    pub fn new(shape: Shape, outages: &[Outage]) -> Machine {
+        let nodes = shape.nodes();
+        let mut machine = Machine {
+            shape,
+            dead_links: BTreeSet::new(),
+            dead: vec![false; nodes],
+            taken: vec![false; nodes],
+            free: nodes,
+        };
+        for outage in outages {
+            match *outage {
+                Outage::Node(node) => machine.dead[node as usize] = true,
+                Outage::Link(link) => {
+                    machine.dead_links.extend([Some(link), link.reverse(&shape)].into_iter().flatten())
+                }
+            }
+        }
+        machine.free = machine.dead.iter().filter(|dead| !**dead).count();
+        machine
+    }
+
+    /// The torus.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// Tells whether a set may hold this node: it works and no set holds it.
+    pub fn is_free(&self, node: NodeId) -> bool {
+        !self.dead[node as usize] && !self.taken[node as usize]
+    }
+
+    /// Tells whether this node is out of service.
+    pub fn is_dead(&self, node: NodeId) -> bool {
+        self.dead[node as usize]
+    }
+
+    /// Number of nodes that work, free or not.
+    pub fn working(&self) -> usize {
+        self.dead.iter().filter(|dead| !**dead).count()
+    }
+
+    /// Number of free nodes.
+    pub fn free(&self) -> usize {
+        self.free
+    }
+
+    /// Directed links that are out of service themselves, whatever their ends are.
+    pub fn dead_links(&self) -> &BTreeSet<Link> {
+        &self.dead_links
+    }
+
+    /// A set takes its nodes. All must be free.
+    pub fn take(&mut self, set: &NodeSet) {
+        for node in set.held() {
+            debug_assert!(self.is_free(node), "node {node} is not free");
+            self.taken[node as usize] = true;
+            self.free -= 1;
+        }
+    }
+
+    /// A set gives its nodes back.
+    pub fn give_back(&mut self, set: &NodeSet) {
+        for node in set.held() {
+            debug_assert!(self.taken[node as usize], "node {node} is not taken");
+            self.taken[node as usize] = false;
+            self.free += usize::from(!self.dead[node as usize]);
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! A node set: the nodes that a job has for itself.
+
+use angara_net::torus::NodeId;
+
+/// Nodes of one job. No other job uses them or any of their links.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeSet {
+    /// Nodes that processes run on, ascending.
+    pub nodes: Vec<NodeId>,
+    /// Nodes that only pass packets on, ascending.
+    pub transit: Vec<NodeId>,
+}
+
+impl NodeSet {
+    /// A set without transit nodes.
+    pub fn of(mut nodes: Vec<NodeId>) -> NodeSet {
+        nodes.sort_unstable();
+        NodeSet { nodes, transit: Vec::new() }
+    }
+
+    /// All nodes that the set holds: those of processes, then transit nodes.
+    pub fn held(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.nodes.iter().chain(&self.transit).copied()
+    }
+
+    /// Number of nodes that the set holds.
+    pub fn size(&self) -> usize {
+        self.nodes.len() + self.transit.len()
+    }
+}
