@@ -102,9 +102,10 @@ mod tests {
     fn boxes_avoid_what_is_dead_or_taken_and_go_around_the_ring() {
         let mut machine = Machine::new("4x4".parse().unwrap(), &[Outage::Node(5)]);
         let set = FirstFitBox.find(&machine, 4).unwrap();
-        assert_eq!(set.nodes, [0, 3, 12, 15], "the corner around both rings");
+        assert_eq!(set.nodes, [2, 3, 6, 7]);
         machine.take(&set);
-        assert_eq!(FirstFitBox.find(&machine, 4).unwrap().nodes, [6, 7, 10, 11]);
+        assert_eq!(FirstFitBox.find(&machine, 4).unwrap().nodes, [8, 9, 12, 13]);
+        assert_eq!(FirstFitBox.find(&machine, 6).unwrap().nodes, [0, 1, 8, 9, 12, 13], "around the ring");
         assert_eq!(FirstFitBox.find(&machine, 12), None);
     }
 }
