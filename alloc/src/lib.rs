@@ -7,8 +7,7 @@
 
 mod machine;
 mod search;
-mod set;
 
+pub use angara_net::NodeSet;
 pub use machine::Machine;
 pub use search::{FirstFitBox, Search, Unconstrained};
-pub use set::NodeSet;

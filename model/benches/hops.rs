@@ -130,7 +130,8 @@ fn simulate(case: &Case, part: u64) -> u64 {
     let generic = Generic { vcs: 4, buffer_flits: buffer, packet_flits_max, switching, ..Generic::default() };
     let profile = if case.angara { Profile::Angara(Angara::default()) } else { Profile::Generic(generic) };
     let shape = case.shape.parse().expect("a shape");
-    let mut net = Network::new(&Setup { shape, profile, seed: 1, faults: Vec::new() }).expect("a network");
+    let mut net =
+        Network::new(&Setup { shape, profile, seed: 1, faults: Vec::new(), sets: Vec::new() }).expect("a network");
     let mut sources = Sources::new(net.endpoints(), case);
     let mut now = 0;
     while now < WARMUP + case.cycles / part {

@@ -11,7 +11,7 @@ use crate::topology::AnyTopology;
 use angara_fabric::raw::{
     Crossing, Delivery, Inconsistent, Injection, LinkLoad, Lost, RawConfig, RawFabric, Totals, TraceEvent, chip_shape,
 };
-use angara_fabric::{BALANCED_NODES, Filter, FlitTime, Heard, Params, Tick};
+use angara_fabric::{BALANCED_NODES, Filter, FlitTime, Heard, Params, Tick, Ways};
 use angara_net::fault::Fault;
 use std::collections::VecDeque;
 
@@ -56,6 +56,9 @@ fn build(config: &Setup, p: &Angara, owned: Option<Vec<u32>>) -> Result<RawFabri
     if !config.faults.is_empty() && shape.nodes() != config.shape.endpoints() {
         return Err(SetupError::FaultShape(config.shape.clone()));
     }
+    config.check_sets(shape.nodes())?;
+    let ways = if p.params().balanced { Ways::Balanced } else { Ways::Parity };
+    (0..).zip(&config.sets).for_each(|(id, set)| fabric.form_set(id, set, ways));
     for text in &config.faults {
         fabric.set_fault(Fault::parse(text, &shape)?)?;
     }

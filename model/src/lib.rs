@@ -15,7 +15,7 @@
 //! ```
 //! use angara_model::{Setup, Generic, Network, Injection, Profile};
 //! let config = Setup { shape: "torus:4x4".parse()?, profile: Profile::Generic(Generic::default()), seed: 1,
-//!     faults: Vec::new() };
+//!     faults: Vec::new(), sets: Vec::new() };
 //! let mut net = Network::new(&config)?;
 //! net.inject(Injection { src: 0, dst: 5, flits: 1, at: 0, tag: 7, ..Injection::default() });
 //! net.run_until_idle();

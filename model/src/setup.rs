@@ -3,6 +3,7 @@
 use crate::topology::{AnyTopology, Classes};
 use angara_fabric::raw::{CHANNELS_MAX, chip_shape};
 use angara_fabric::{BALANCED_NODES, FaultError, FlitTime, Params, Tick};
+use angara_net::NodeSet;
 use angara_net::fault::{Fault, Mistake};
 
 /// A network to simulate.
@@ -16,6 +17,8 @@ pub struct Setup {
     pub seed: u64,
     /// `angara`: what is or becomes broken, as [`Fault::parse`] reads it.
     pub faults: Vec<String>,
+    /// `angara`: node sets that divide the machine from the beginning; packets stay in theirs.
+    pub sets: Vec<NodeSet>,
 }
 
 /// Kind of router. `docs/explain/model.md` has every rule of each.
@@ -232,6 +235,15 @@ pub enum SetupError {
     /// Faults in the wrong place.
     #[error("faults with the generic router: only the angara router has links that fail or corrupt packets")]
     FaultProfile,
+    /// Node sets with the generic router.
+    #[error("node sets with the generic router: only the angara router has route tables")]
+    SetProfile,
+    /// Node sets of a network larger than the chip's addresses.
+    #[error("node sets on {0}: give at most 4 dimensions of at most 255 and 32768 nodes")]
+    SetShape(AnyTopology),
+    /// A node in two sets, or in none that there can be.
+    #[error("node {0} is in two node sets, or not in {1}: give each set nodes of its own")]
+    SetNode(u32, AnyTopology),
     /// Faults of a network larger than the chip's addresses.
     #[error("faults on {0}: give at most 4 dimensions of at most 255 and 32768 nodes")]
     FaultShape(AnyTopology),
@@ -273,9 +285,28 @@ impl Setup {
     pub fn validate(&self) -> Result<(), SetupError> {
         match &self.profile {
             Profile::Generic(_) if !self.faults.is_empty() => Err(SetupError::FaultProfile),
+            Profile::Generic(_) if !self.sets.is_empty() => Err(SetupError::SetProfile),
             Profile::Generic(g) => g.validate(&self.shape),
             Profile::Angara(a) => a.validate(&self.shape),
         }
+    }
+
+    /// Refuses sets that are not of different nodes of a network of `nodes`.
+    pub(crate) fn check_sets(&self, nodes: usize) -> Result<(), SetupError> {
+        if self.sets.is_empty() {
+            return Ok(());
+        }
+        if nodes != self.shape.endpoints() {
+            return Err(SetupError::SetShape(self.shape.clone()));
+        }
+        let mut seen = vec![false; nodes];
+        for node in self.sets.iter().flat_map(NodeSet::held) {
+            match seen.get_mut(node as usize) {
+                Some(seen) if !*seen => *seen = true,
+                _ => return Err(SetupError::SetNode(node, self.shape.clone())),
+            }
+        }
+        Ok(())
     }
 
     /// Refuses faults that `threads` threads, or processes, cannot simulate.
@@ -398,6 +429,7 @@ mod tests {
             profile: Profile::Generic(Generic { vcs: 3, ..Generic::default() }),
             seed: 1,
             faults: Vec::new(),
+            sets: Vec::new(),
         };
         assert!(config.validate().unwrap_err().to_string().contains("even number"));
         config.profile = Profile::Generic(Generic { packet_flits_max: 16, ..Generic::default() });

@@ -8,8 +8,10 @@
 pub mod fault;
 mod host_id;
 mod link;
+mod node_set;
 pub mod torus;
 pub mod units;
 
 pub use host_id::HostId;
 pub use link::Link;
+pub use node_set::NodeSet;

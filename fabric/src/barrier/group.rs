@@ -21,7 +21,7 @@ impl Barriers {
             return;
         }
         let (nodes, family) = (j.nodes.clone(), j.group.family);
-        let (longest, cut) = match family == BarrierFamily::Multiphase || host.chip.routes.any_dead() {
+        let (longest, cut) = match family == BarrierFamily::Multiphase || !host.chip.routes.whole() {
             true => self.longest_among(host, &nodes),
             false => (0, None),
         };
@@ -57,7 +57,7 @@ impl Barriers {
     }
 
     fn longest_among(&self, host: &Adapters, nodes: &[NodeId]) -> (u32, Option<(NodeId, NodeId)>) {
-        let whole = !host.chip.routes.any_dead();
+        let whole = host.chip.routes.whole();
         if nodes.len() > LONGEST_EXACT && !whole {
             // A detour may go the long way round in every dimension, with a first and a last step.
             let hops: usize = host.chip.net.shape.dims().iter().map(|size| *size as usize - 1).sum();
@@ -81,7 +81,7 @@ impl Barriers {
 
     /// Nodes a packet between two of `nodes` may pass, adaptive ones included.
     fn inside(&self, host: &Adapters, nodes: &[NodeId]) -> Vec<bool> {
-        if !host.chip.routes.any_dead() || nodes.len() > GROUP_EXACT {
+        if host.chip.routes.whole() || nodes.len() > GROUP_EXACT {
             return between(&host.chip.net.shape, nodes);
         }
         let mut inside = vec![false; host.chip.net.nodes];

@@ -13,7 +13,7 @@ impl Chip {
     #[inline]
     pub(crate) fn is_at_rest(&self, waiting: usize) -> bool {
         let plain = self.degraded.unimpaired
-            && !self.degraded.any_dead
+            && !self.degraded.by_table
             && !self.special
             && self.degraded.held.is_empty()
             && !self.observers.tracer.on();

@@ -1,8 +1,9 @@
 //! Parts of a network that work worse than they should, or not at all.
 
 use super::impaired::ImpairedLinks;
+use crate::routes::PartId;
 use angara_net::torus::NodeId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Impaired links, and what waits while routes lead around what is dead.
 #[derive(Debug)]
@@ -15,11 +16,13 @@ pub(crate) struct Degraded {
     pub(crate) slow: bool,
     /// By node: it is modelled here, and credits for its links take no longer than usual.
     pub(super) prompt: Vec<bool>,
-    /// Something is out of service.
-    pub(crate) any_dead: bool,
+    /// Routes are those of tables, and adaptive packets keep to them: something is out of service, or
+    /// node sets divide the network.
+    pub(crate) by_table: bool,
     /// Pairs whose new packets wait, with the number of packets they wait for.
     pub(crate) held: BTreeMap<(NodeId, NodeId), u32>,
-    pub(crate) drain_all: bool,
+    /// Parts of the machine all of whose new packets wait, for all packets that any pair of them waits for.
+    pub(crate) draining: BTreeSet<PartId>,
 }
 
 impl Degraded {
@@ -30,9 +33,9 @@ impl Degraded {
             unimpaired: true,
             slow: false,
             prompt: owned.to_vec(),
-            any_dead: false,
+            by_table: false,
             held: BTreeMap::new(),
-            drain_all: false,
+            draining: BTreeSet::new(),
         }
     }
 }

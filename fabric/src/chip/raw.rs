@@ -288,7 +288,7 @@ impl Chip {
         if let Some((i, _)) = self.degraded.links.iter().find(|(_, l)| !l.unreceived.is_empty()) {
             return fail(format!("link {} of node {} has packets to repeat", i % dirs, i / dirs));
         }
-        if !self.degraded.held.is_empty() || self.degraded.drain_all {
+        if !self.degraded.held.is_empty() {
             return fail(format!("{} pairs are held", self.degraded.held.len()));
         }
         Ok(())

@@ -5,8 +5,8 @@
 //! still has its copy, as a sender that retransmits would), together with all later packets of the
 //! same source, target and channel, in their old order. New packets of a pair whose route changed,
 //! or that had packets taken back, are held at the injector until its older packets have left the
-//! network. If the old or the new table has a route that breaks direction order, every injector
-//! waits until the whole network has drained, because the two tables together might deadlock.
+//! network. If the old or the new table of a part of the machine has a route that breaks direction order,
+//! every injector of that part waits until its packets have left, because the two tables together might deadlock.
 //! Packets of pairs that are no longer reachable are dropped and their injector is told.
 //! `docs/explain/model.md`, section 4, "Failures", has every rule.
 //!
@@ -17,9 +17,10 @@ use super::events::EventKind;
 use super::layout::{DATA_VCS, Q_SPECIAL};
 use super::state::Chip;
 use crate::packet::{NO_QUEUE, Packet, PacketHandle, flag, rate};
-use crate::routes::Routes;
+use crate::routes::{PartId, Routes, Ways};
 use crate::types::Outage;
 use angara_abi::packet::{PacketType, Vc};
+use angara_net::NodeSet;
 use std::collections::BTreeSet;
 
 impl Chip {
@@ -28,15 +29,31 @@ impl Chip {
     pub(crate) fn change_routes(&mut self, what: Outage, dead: bool) -> Routes {
         let before = self.routes.clone();
         self.routes.set(what, dead);
-        self.degraded.any_dead = self.routes.any_dead();
+        self.degraded.by_table = !self.routes.whole();
         self.route_change += 1;
+        before
+    }
+
+    /// Nodes belong to a set from now on. Returns the routes before, for [`Chip::reroute`].
+    pub(crate) fn form_set(&mut self, id: u32, set: &NodeSet, ways: Ways) -> Routes {
+        let before = self.routes.clone();
+        self.routes.form(id, set, ways);
+        self.degraded.by_table = !self.routes.whole();
+        before
+    }
+
+    /// A set gives its nodes back. Returns the routes before, for [`Chip::reroute`].
+    pub(crate) fn dissolve_set(&mut self, id: u32) -> Routes {
+        let before = self.routes.clone();
+        self.routes.dissolve(id);
+        self.degraded.by_table = !self.routes.whole();
         before
     }
 
     /// Routes of the given change, the same in all parts of a split network: exactly what `dead` names is out of service.
     pub(crate) fn replace_routes(&mut self, change: u64, dead: &[Outage]) {
         self.routes.replace(dead);
-        self.degraded.any_dead = self.routes.any_dead();
+        self.degraded.by_table = !self.routes.whole();
         self.route_change = change;
         self.special = true; // barriers begin again
     }
@@ -65,7 +82,7 @@ impl Chip {
         self.routers.empty(&self.slots);
         self.edge.empty();
         self.degraded.held.clear();
-        self.degraded.drain_all = false;
+        self.degraded.draining.clear();
         for h in &moving {
             let p = &mut self.packets[*h];
             (p.queue, p.next) = (NO_QUEUE, PacketHandle::NONE);
@@ -106,7 +123,7 @@ impl Chip {
             return true;
         }
         if p.is(flag::ADAPTIVE) {
-            return self.degraded.any_dead;
+            return self.degraded.by_table;
         }
         let (mut way, mut at) = (p.way, node);
         while let Some(dir) = way.next() {
@@ -163,32 +180,46 @@ impl Chip {
         p.flags &= !(flag::OLD | flag::ADAPTIVE);
         (p.ready, p.rate, p.routers) = (self.now + self.params.router_ps, rate::INTERNAL, 0);
         let node = p.src;
-        let vc = if p.is(flag::MAY_ADAPT) && !self.degraded.any_dead { Vc::Adaptive as usize } else { p.vc as usize };
+        let vc = if p.is(flag::MAY_ADAPT) && !self.degraded.by_table { Vc::Adaptive as usize } else { p.vc as usize };
         let queue = self.lay.injection(p.from_channel as usize, vc);
         self.insert_by_serial(node, queue, h);
     }
 
     /// Marks what a new packet must not overtake, pair by pair.
     fn hold_changed(&mut self, before: &Routes, taken: &BTreeSet<(u32, u32)>) {
-        self.degraded.drain_all |= before.out_of_order() || self.routes.out_of_order();
-        for h in self.packets.handles() {
-            if !self.in_network(h) || self.packets[h].is(flag::OLD) {
-                continue;
-            }
+        let draining = std::mem::take(&mut self.degraded.draining);
+        let drains = |src: u32| draining.contains(&before.part(src)) || self.routes.must_drain(before, src);
+        let nodes = 0..self.net.nodes as u32;
+        self.degraded.draining = nodes.filter(|n| drains(*n)).map(|n| self.routes.part(n)).collect();
+        for h in self.packets.handles().into_iter().filter(|h| self.in_network(*h)).collect::<Vec<_>>() {
             let (src, dst) = (self.packets[h].src, self.packets[h].dst);
             let changed = before.route(src, dst) != self.routes.route(src, dst);
-            if self.degraded.drain_all || changed || taken.contains(&(src, dst)) {
+            let drains = self.degraded.draining.contains(&self.routes.part(src));
+            let waited_for = drains || changed || taken.contains(&(src, dst));
+            if waited_for && !self.packets[h].is(flag::OLD) {
                 self.packets[h].flags |= flag::OLD;
                 *self.degraded.held.entry((src, dst)).or_default() += 1;
             }
         }
-        self.degraded.drain_all &= !self.degraded.held.is_empty();
+        self.end_drains();
+    }
+
+    /// Parts that wait for no packet any more are drained. Returns them.
+    fn end_drains(&mut self) -> BTreeSet<PartId> {
+        if self.degraded.draining.is_empty() {
+            return BTreeSet::new();
+        }
+        let waiting: BTreeSet<PartId> = self.degraded.held.keys().map(|(src, _)| self.routes.part(*src)).collect();
+        let drained = self.degraded.draining.difference(&waiting).copied().collect();
+        self.degraded.draining.retain(|part| waiting.contains(part));
+        drained
     }
 
     /// Must a packet of this pair wait at the injector?
     #[inline]
     pub(crate) fn is_held(&self, src: u32, dst: u32) -> bool {
-        !self.degraded.held.is_empty() && (self.degraded.drain_all || self.degraded.held.contains_key(&(src, dst)))
+        !self.degraded.held.is_empty()
+            && (self.degraded.held.contains_key(&(src, dst)) || self.degraded.draining.contains(&self.routes.part(src)))
     }
 
     /// A packet that new ones wait for has left the network.
@@ -199,12 +230,15 @@ impl Chip {
             return;
         }
         self.degraded.held.remove(&(src, dst));
-        if !self.degraded.drain_all {
+        let drained = self.end_drains();
+        let part = self.routes.part(src);
+        if !drained.contains(&part) && !self.degraded.draining.contains(&part) {
             return self.wake_injector(src);
         }
-        if self.degraded.held.is_empty() {
-            self.degraded.drain_all = false;
-            (0..self.net.nodes as u32).for_each(|n| self.wake_injector(n));
+        for node in 0..self.net.nodes as u32 {
+            if drained.contains(&self.routes.part(node)) {
+                self.wake_injector(node);
+            }
         }
     }
 

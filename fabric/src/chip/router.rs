@@ -124,7 +124,7 @@ impl Chip {
             return;
         };
         if self.lay.vc(queue) != ADAPTIVE {
-            if self.degraded.any_dead && self.routes.blocked(node, straight) {
+            if self.degraded.by_table && self.routes.blocked(node, straight) {
                 // Only from another fabric that is not of one mind with this one, which must not be.
                 if self.observers.tracer.on() {
                     self.tell_dropped(h, At::Host(node), self.now, Reason::NoRoute);
@@ -137,7 +137,7 @@ impl Chip {
             }
             return;
         }
-        if self.degraded.any_dead {
+        if self.degraded.by_table {
             p.flags &= !flag::ADAPTIVE;
             let (lane, number) = self.lay.leaving(queue, p.vc as usize);
             return self.post_one(node, queue, straight, lane, number);
@@ -168,7 +168,7 @@ impl Chip {
     fn pass_at_once(&mut self, node: u32, queue: usize, out: usize) -> bool {
         let (n, vc, dir) = (node as usize, self.lay.vc(queue), self.lay.dir(queue));
         // Faults, barriers and trees act on whole nodes; grants at an injector are heard of by its host.
-        if self.degraded.any_dead || !self.degraded.held.is_empty() || self.special || self.observers.tracer.on() {
+        if self.degraded.by_table || !self.degraded.held.is_empty() || self.special || self.observers.tracer.on() {
             return false;
         }
         if dir.is_none() && self.adapter {
@@ -341,7 +341,7 @@ impl Chip {
             return self.grant_copy(node, queue, o, vc);
         }
         let input = &mut self.routers.inputs[n * self.lay.queues + queue];
-        let one = input.wants.is_power_of_two() && input.asks == Asks::Yes && !self.degraded.any_dead;
+        let one = input.wants.is_power_of_two() && input.asks == Asks::Yes && !self.degraded.by_table;
         if input.asks == Asks::Once || one {
             (input.asks, input.wants) = (Asks::No, 0);
             self.routers.outputs[n * self.lay.outs + o].requests[lane] &= !(1 << number);
@@ -538,7 +538,7 @@ impl Chip {
         if self.is_held(src, dst) {
             return false;
         }
-        let way = match self.degraded.any_dead {
+        let way = match self.degraded.by_table {
             false if self.route_change == 0 && self.packets[h].is(flag::RAW) => self.packets[h].way, // as injected
             false => self.usual_way(node, dst),
             true => match self.routes.route(node, dst) {

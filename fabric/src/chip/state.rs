@@ -192,7 +192,7 @@ impl Chip {
 
     /// True if packets can go from one node to the other.
     pub(crate) fn reachable(&self, from: NodeId, to: NodeId) -> bool {
-        !self.degraded.any_dead || self.routes.route(from, to).is_some()
+        !self.degraded.by_table || self.routes.route(from, to).is_some()
     }
 
     /// Frees a packet and its payload.

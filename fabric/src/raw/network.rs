@@ -7,8 +7,9 @@ use crate::chip::{
 use crate::config::Params;
 use crate::faults::{FaultError, Faults};
 use crate::packet::PacketHandle;
-use crate::routes::Net;
+use crate::routes::{Net, Ways};
 use crate::types::{Outage, Tick};
+use angara_net::NodeSet;
 use angara_net::fault::Fault;
 use angara_net::torus::{NodeId, Shape};
 use std::collections::VecDeque;
@@ -67,6 +68,11 @@ impl RawFabric {
             self.change_routes(dead);
         }
         Ok(())
+    }
+    /// Gives nodes to set number `id`, which is new: their packets stay inside from now on. To be called before
+    /// packets are injected, with nodes that no set holds.
+    pub fn form_set(&mut self, id: u32, set: &NodeSet, ways: Ways) {
+        self.chip.form_set(id, set, ways);
     }
     /// Gives a packet to its injection channel.
     pub fn inject(&mut self, packet: &Injection) {

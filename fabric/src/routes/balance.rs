@@ -1,53 +1,60 @@
-//! Routes that even out all-to-all traffic.
+//! Routes that even out all-to-all traffic of a part.
 //!
-//! A pair may have several shortest ways in direction order: half-way around a ring both directions are as short. Where the ring
-//! has two nodes, these are its two cables. All begin with the way that parity says. Then pairs choose in turn the way whose busiest
-//! link carries least when every pair sends one packet, then the one whose links carry least together, until nothing changes or
-//! [`TURNS`] are over; the busiest link of all never gets more. Direction order is kept, so these tables are free of deadlock as all others are. The idea is that of load-aware tables (arXiv 2110.00851); the
-//! steps are ours.
+//! A pair may have several shortest ways in direction order: half-way around a ring both directions
+//! are as short. Where the ring has two nodes, these are its two cables; around a hole there may be
+//! several detours. All begin with the one that parity says, if it is there. Then pairs choose in
+//! turn the way whose busiest link carries least when every pair sends one packet, then the one whose
+//! links carry least together, until nothing changes or [`TURNS`] are over; the busiest link of all
+//! never gets more. Direction order is kept, so these tables are free of deadlock as all others are.
+//! The idea is that of load-aware tables (arXiv 2110.00851); the steps are ours.
 
-use super::net::{DIMS, NONE, Net, link_index};
+use super::candidates::candidates;
+use super::links::Links;
+use super::net::{DIRS, link_index};
 use super::route::Route;
-use super::way::Way;
+use super::table::{plain, walk};
 use angara_net::torus::NodeId;
 
-/// Most nodes for which balanced routes are found: the table has an entry for each pair.
-pub const BALANCED_NODES: usize = 1024;
 /// Times that each pair chooses.
 const TURNS: usize = 8;
 
-/// The balanced routes of all pairs, by source, then by target.
-pub(super) fn balance(net: &Net) -> Vec<Route> {
-    let nodes = net.nodes as NodeId;
-    let mut load = vec![0u32; net.nodes * net.dirs];
-    let mut chosen = vec![Route::LOCAL; net.nodes * net.nodes];
-    for (src, dst) in (0..nodes).flat_map(|src| (0..nodes).map(move |dst| (src, dst))) {
-        let route = ways(net, src, dst)[0];
-        walk(net, src, dst, &route, |link| load[link] += 1);
-        chosen[(src * nodes + dst) as usize] = route;
+/// The balanced routes of all pairs of `nodes`, by source, then by target; `None` for pairs without
+/// a usable route in direction order.
+pub(super) fn balance(links: &Links, nodes: &[NodeId]) -> Vec<Option<Route>> {
+    let n = nodes.len();
+    let mut load = vec![0u32; links.net.nodes * DIRS];
+    let mut chosen = vec![None; n * n];
+    // Pairs with a choice, and their shortest ways.
+    let mut choices = Vec::new();
+    for i in 0..n * n {
+        let (src, dst) = (nodes[i / n], nodes[i % n]);
+        let ways = ways(links, src, dst);
+        chosen[i] = ways.first().copied();
+        ways.first().into_iter().for_each(|route| visit(links, src, dst, route, |link| load[link] += 1));
+        if ways.len() > 1 {
+            choices.push((i, ways));
+        }
     }
+    // Neighbouring pairs choose far from each other in time.
+    let offset = |i: usize| (i % n + n - i / n) % n;
+    choices.sort_by_key(|(i, _)| (offset(*i), i / n));
     for _ in 0..TURNS {
         let mut changed = false;
-        // Neighbouring pairs choose far from each other in time.
-        for (offset, src) in (1..nodes).flat_map(|offset| (0..nodes).map(move |src| (offset, src))) {
-            let dst = (src + offset) % nodes;
-            let ways = ways(net, src, dst);
-            if ways.len() == 1 {
-                continue;
-            }
-            let route = &mut chosen[(src * nodes + dst) as usize];
-            walk(net, src, dst, route, |link| load[link] -= 1);
+        for (i, ways) in &choices {
+            let (src, dst) = (nodes[i / n], nodes[i % n]);
+            let Some(route) = &mut chosen[*i] else { continue };
+            visit(links, src, dst, route, |link| load[link] -= 1);
             let cost = |route: &Route| {
                 let (mut most, mut all) = (0, 0);
-                walk(net, src, dst, route, |link| {
+                visit(links, src, dst, route, |link| {
                     most = most.max(load[link]);
                     all += load[link];
                 });
                 (most, all)
             };
             // Among equal ways, the present one stays.
-            let best = ways.into_iter().min_by_key(|way| (cost(way), way != route)).expect("there is a way");
-            walk(net, src, dst, &best, |link| load[link] += 1);
+            let best = ways.iter().min_by_key(|way| (cost(way), *way != route)).copied().unwrap_or(*route);
+            visit(links, src, dst, &best, |link| load[link] += 1);
             changed |= best != *route;
             *route = best;
         }
@@ -58,31 +65,32 @@ pub(super) fn balance(net: &Net) -> Vec<Route> {
     chosen
 }
 
-/// The shortest ways of a pair in direction order.
-fn ways(net: &Net, src: NodeId, dst: NodeId) -> Vec<Route> {
-    let (a, b) = (net.coords(src), net.coords(dst));
-    let mut all = vec![Route::LOCAL];
-    for dim in (0..DIMS).filter(|dim| a[*dim] != b[*dim]) {
-        let (plus, hops) = net.shorter(src, dst, dim);
-        let both = net.is_ring(dim) && net.hops_towards(src, dst, dim, !plus) == hops;
-        let bit = |plus: bool| 1u8 << if plus { dim } else { dim + DIRECTIONS };
-        let one = all.iter().map(|way| Route { dirbits: way.dirbits | bit(plus), hops: way.hops + hops, ..*way });
-        let other = all.iter().map(|way| Route { dirbits: way.dirbits | bit(!plus), hops: way.hops + hops, ..*way });
-        all = if both { one.chain(other).collect() } else { one.collect() };
+/// The shortest usable ways of a pair in direction order, the pair's own first.
+fn ways(links: &Links, src: NodeId, dst: NodeId) -> Vec<Route> {
+    if src == dst {
+        return if links.node_up(src) { vec![Route::LOCAL] } else { Vec::new() };
     }
-    all
+    let own = plain(&links.net, &[], src, dst);
+    let mut found: Vec<Route> = if links.carry(src, dst, &own) { vec![own] } else { Vec::new() };
+    // A shortest way without first and last step is as good as any with them: these lead over the same links.
+    let steps = found.is_empty();
+    candidates(links, src, dst, steps, |route, ordered| {
+        let least = found.first().map_or(u16::MAX, |first| first.hops);
+        if !ordered || route == own || route.hops > least || !links.carry(src, dst, &route) {
+            return;
+        }
+        if route.hops < least {
+            found.clear();
+        }
+        found.push(route);
+    });
+    found
 }
 
-/// From +X to −X in direction bits.
-const DIRECTIONS: usize = 4;
-
 /// Calls `visit` with the index of each link of a route.
-fn walk(net: &Net, src: NodeId, dst: NodeId, route: &Route, mut visit: impl FnMut(usize)) {
-    let (mut at, mut way) = (src, Way::along(net, src, route, dst));
-    while let Some(dir) = way.next() {
-        way.taken(dir, net.dim(dir));
-        visit(link_index(at, dir));
-        at = net.neighbour(at, dir);
-        debug_assert_ne!(at, NONE, "shortest ways have their links");
-    }
+fn visit(links: &Links, src: NodeId, dst: NodeId, route: &Route, mut visit: impl FnMut(usize)) {
+    walk(&links.net, src, dst, route, |link| {
+        visit(link_index(link.node, link.dir.index()));
+        true
+    });
 }

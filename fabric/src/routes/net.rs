@@ -94,6 +94,12 @@ impl Net {
     pub(crate) fn neighbour(&self, node: NodeId, dir: usize) -> u32 {
         self.neighbours[node as usize * self.dirs + dir]
     }
+    /// The node with coordinate `value` in dimension `dim` and the other coordinates of `node`.
+    #[inline]
+    pub(crate) fn with_coordinate(&self, node: NodeId, dim: usize, value: u16) -> NodeId {
+        let stride: u32 = self.sizes[..dim].iter().map(|&s| u32::from(s)).product();
+        node + u32::from(value) * stride - u32::from(self.coords(node)[dim]) * stride
+    }
     /// The dimension of a direction.
     #[inline]
     pub(crate) fn dim(&self, dir: usize) -> usize {

@@ -5,7 +5,8 @@ use angara_model::{Generic, Injection, Network, Profile, Setup, Switching};
 fn network(topology: &str, flits: u16, buffer: u16, switching: Switching) -> Network {
     let profile = Generic { buffer_flits: buffer, packet_flits_max: flits, switching, ..Generic::default() };
     let profile = Profile::Generic(profile);
-    Network::new(&Setup { shape: topology.parse().unwrap(), profile, seed: 1, faults: Vec::new() }).unwrap()
+    Network::new(&Setup { shape: topology.parse().unwrap(), profile, seed: 1, faults: Vec::new(), sets: Vec::new() })
+        .unwrap()
 }
 
 const WORMHOLES: [Switching; 2] = [Switching::Wormhole { hold: false }, Switching::Wormhole { hold: true }];

@@ -158,7 +158,7 @@ proptest! {
         let (switching, buffer_flits) = if adaptive { (Switching::CutThrough, 12) } else { switching };
         let vcs = shape.classes().count().max(2 * half_vcs as u32) as u8;
         let g = Generic { vcs, buffer_flits, packet_flits_max: flits, cycle: 1000, switching };
-        let config = Setup { shape, profile: Profile::Generic(g), seed, faults: Vec::new() };
+        let config = Setup { shape, profile: Profile::Generic(g), seed, faults: Vec::new(), sets: Vec::new() };
         let alone = run(&config, 1, seed, flits);
         prop_assert!(alone.trace.len() > 100 && alone.deliveries.is_sorted_by_key(|d| (d.tail, d.dst)));
         for threads in [2, 3] {
@@ -186,7 +186,7 @@ proptest! {
             false => base,
         };
         let shape = Grid::new(&dims, wrap).unwrap().into();
-        let config = Setup { shape, profile: Profile::Angara(p), seed, faults: Vec::new() };
+        let config = Setup { shape, profile: Profile::Angara(p), seed, faults: Vec::new(), sets: Vec::new() };
         let alone = run(&config, 1, seed, 18);
         prop_assert!(alone.trace.len() > 100 && alone.deliveries.is_sorted_by_key(|d| (d.tail, d.dst)));
         for threads in [2, 3] {
@@ -202,6 +202,7 @@ fn nor_where_links_and_nodes_are_down_from_the_beginning() {
         profile: Profile::Angara(Angara::default()),
         seed: 1,
         faults: faults.iter().map(|f| f.to_string()).collect(),
+        sets: Vec::new(),
     };
     for (shape, faults) in [
         ("torus:4x4", &["link 0,0 +X down", "node 2,1 down"][..]),
@@ -229,6 +230,7 @@ fn more_threads_than_routers_are_as_good_as_one() {
         profile: Profile::Generic(Generic::default()),
         seed: 1,
         faults: Vec::new(),
+        sets: Vec::new(),
     };
     assert_eq!(run(&config, 8, 3, 1), run(&config, 1, 3, 1));
 }
@@ -244,7 +246,7 @@ fn several_processes_see_together_what_one_sees() {
     let generic = |shape: &str, switching, faults: &[&str]| {
         let g = Generic { vcs: 4, buffer_flits: 12, packet_flits_max: 9, cycle: 1000, switching };
         let faults = faults.iter().map(|f| f.to_string()).collect();
-        Setup { shape: shape.parse().unwrap(), profile: Profile::Generic(g), seed: 5, faults }
+        Setup { shape: shape.parse().unwrap(), profile: Profile::Generic(g), seed: 5, faults, sets: Vec::new() }
     };
     let angara = |shape: &str, faults: &[&str]| {
         let profile = Profile::Angara(Angara { channels: 2, ..Angara::default() });
@@ -274,7 +276,7 @@ fn several_processes_see_together_what_one_sees() {
 #[test]
 fn nobody_injects_for_another_process() {
     let profile = Profile::Angara(Angara::default());
-    let config = Setup { shape: "torus:3x3".parse().unwrap(), profile, seed: 1, faults: Vec::new() };
+    let config = Setup { shape: "torus:3x3".parse().unwrap(), profile, seed: 1, faults: Vec::new(), sets: Vec::new() };
     let own: Vec<_> =
         in_memory(4).into_iter().map(|peers| Network::among(&config, peers).unwrap().own_endpoints()).collect();
     assert_eq!(own, [0..2, 2..4, 4..6, 6..9]);

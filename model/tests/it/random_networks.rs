@@ -9,6 +9,7 @@ use angara_model::{
     Angara, AnyTopology, Generic, Injection, Network, Profile, Rate, Setup, Switching, Topology, TrafficClass, topology,
 };
 use angara_model_oracle as oracle;
+use angara_net::NodeSet;
 use oracle::angara::{Counts, Fate, Fault, How, Met};
 use oracle::generic::dragonfly;
 use oracle::generic::graph::{self, Way};
@@ -279,7 +280,7 @@ proptest! {
         let vcs = shape.classes().count().max(2 * half_vcs as u32) as u8;
         let buffer = longest as u16 + spare;
         let g = Generic { vcs, buffer_flits: buffer, packet_flits_max: longest as u16, cycle: 1000, ..Generic::default() };
-        let config = Setup { shape: shape.clone(), profile: Profile::Generic(g), seed, faults: Vec::new() };
+        let config = Setup { shape: shape.clone(), profile: Profile::Generic(g), seed, faults: Vec::new(), sets: Vec::new() };
         let endpoints = shape.endpoints() as u64;
         let sent = traffic(seed, endpoints, 40 * endpoints.min(20), &lengths, longest * 1000 * 6 / load, hot);
         let p = parameters(&config, &sent);
@@ -302,7 +303,7 @@ proptest! {
         let vcs = shape.classes().count().max(2 * half_vcs as u32) as u8;
         let switching = Switching::Wormhole { hold };
         let g = Generic { vcs, buffer_flits, packet_flits_max: longest as u16, cycle: 1000, switching };
-        let config = Setup { shape: shape.clone(), profile: Profile::Generic(g), seed, faults: Vec::new() };
+        let config = Setup { shape: shape.clone(), profile: Profile::Generic(g), seed, faults: Vec::new(), sets: Vec::new() };
         let endpoints = shape.endpoints() as u64;
         let sent = traffic(seed, endpoints, 30 * endpoints.min(20), &lengths, longest * 1000 * 6 / load, hot);
         let want = oracle::wormhole::run(&parameters(&config, &sent), hold, &sent, 1000);
@@ -329,7 +330,7 @@ proptest! {
         let buffer_flits = spare + if wormhole.is_none() { longest as u16 } else { 1 };
         let g = Generic { vcs, buffer_flits, packet_flits_max: longest as u16, cycle: 1000, switching };
         let endpoints = shape.endpoints() as u64;
-        let config = Setup { shape, profile: Profile::Generic(g), seed, faults: Vec::new() };
+        let config = Setup { shape, profile: Profile::Generic(g), seed, faults: Vec::new(), sets: Vec::new() };
         let lengths: Vec<u64> = (1..=longest).collect();
         let sent = traffic(seed, endpoints, 40 * endpoints.min(20), &lengths, longest * 1000 * 6 / load, hot);
         let p = parameters_of(graph.net(way), &config, &sent);
@@ -358,7 +359,7 @@ proptest! {
         let g = Generic { vcs, buffer_flits: spare + longest as u16, packet_flits_max: longest as u16, cycle: 1000,
                           ..Generic::default() };
         let endpoints = shape.endpoints() as u64;
-        let config = Setup { shape, profile: Profile::Generic(g), seed, faults: Vec::new() };
+        let config = Setup { shape, profile: Profile::Generic(g), seed, faults: Vec::new(), sets: Vec::new() };
         let lengths: Vec<u64> = (1..=longest).collect();
         let sent = traffic(seed, endpoints, 40 * endpoints.min(20), &lengths, longest * 1000 * 6 / load, hot);
         let p = parameters_of(oracle::generic::read_adaptive(&text), &config, &sent);
@@ -384,7 +385,7 @@ proptest! {
         let buffer_flits = spare + longest as u16;
         let g = Generic { vcs, buffer_flits, packet_flits_max: longest as u16, cycle: 1000, switching };
         let endpoints = shape.endpoints() as u64;
-        let config = Setup { shape, profile: Profile::Generic(g), seed, faults: Vec::new() };
+        let config = Setup { shape, profile: Profile::Generic(g), seed, faults: Vec::new(), sets: Vec::new() };
         let lengths: Vec<u64> = (1..=longest).collect();
         let mut sent = traffic(seed, endpoints, 15 * endpoints, &lengths, longest * 1000 * 6 / load, false);
         let group = 2 * u32::from(p * p);
@@ -420,7 +421,7 @@ proptest! {
         } else {
             defaults
         };
-        let config = Setup { shape: shape.clone().into(), profile: Profile::Angara(p.clone()), seed, faults: Vec::new() };
+        let config = Setup { shape: shape.clone().into(), profile: Profile::Angara(p.clone()), seed, faults: Vec::new(), sets: Vec::new() };
         let endpoints = shape.endpoints() as u64 * channels as u64;
         let mut sent = traffic(seed, endpoints, 12 * endpoints.min(24), &[1, 2, 5, 18], 100_000 / load, hot);
         if coarse {
@@ -440,9 +441,13 @@ proptest! {
         count in 1u64..10,
         age_limit in prop::sample::select(vec![1u8, 3, 64]),
         coarse in any::<bool>(),
+        divided in any::<bool>(),
         seed in any::<u64>(),
     ) {
-        let case = Faulty::new(shape, Angara { slots, channels, age_limit, ..Angara::default() }, load, hot, count, coarse, seed);
+        let mut case = Faulty::new(shape, Angara { slots, channels, age_limit, ..Angara::default() }, load, hot, count, coarse, seed);
+        if divided {
+            case.divide(seed);
+        }
         let (want, _) = case.fate_in_oracle();
         let got = fate_in_model(&case.config, &case.sent, 1000);
         prop_assert!(got == want, "{:?}\n{}", case.config.faults, differences(&case.sent, &got, &want));
@@ -501,12 +506,51 @@ impl Faulty {
         }
         let until = sent.last().map_or(1, |s| s.at) + if coarse { 10_000 } else { 1_000_000 };
         let (faults, texts) = faults(&grid, seed, count, until, coarse);
-        let config = Setup { shape: shape.into(), profile: Profile::Angara(p.clone()), seed, faults: texts };
+        let config =
+            Setup { shape: shape.into(), profile: Profile::Angara(p.clone()), seed, faults: texts, sets: Vec::new() };
         Faulty { config, p, sent, grid, faults }
     }
     fn fate_in_oracle(&self) -> (Fate, Met) {
-        oracle::angara::run_with_faults(&self.grid, &self.p, &self.sent, &self.faults, self.config.seed)
+        let sets: Vec<(Vec<u32>, Vec<u32>)> =
+            self.config.sets.iter().map(|set| (set.nodes.clone(), set.transit.clone())).collect();
+        oracle::angara::run_in_sets(&self.grid, &self.p, &self.sent, &self.faults, &sets, self.config.seed)
     }
+
+    /// Divides the machine: two sets with ragged borders, some of whose nodes only pass packets on, and a rest.
+    fn divide(&mut self, seed: u64) {
+        let nodes = self.grid.nodes();
+        let mut sets = vec![NodeSet::default(), NodeSet::default()];
+        for node in 0..nodes {
+            let draw = |n: u64| mix(seed ^ mix(u64::from(node) << 8 | n));
+            let slab = 3 * node / nodes;
+            let to = if below(draw(0), 8) == 0 { below(draw(1), 3) as u32 } else { slab };
+            match sets.get_mut(to as usize) {
+                Some(set) if below(draw(2), 6) == 0 => set.transit.push(node),
+                Some(set) => set.nodes.push(node),
+                None => {}
+            }
+        }
+        sets.retain(|set| set.size() > 0);
+        self.config.sets = sets;
+    }
+}
+
+#[test]
+fn sets_need_the_rules_about_parts() {
+    let (mut delivered, mut dropped, mut out_of_order) = (0, 0, 0);
+    for seed in 0..40u64 {
+        let dims: Vec<u16> = [vec![4, 4], vec![3, 5], vec![6], vec![2, 3, 3], vec![4, 2, 2]][seed as usize % 5].clone();
+        let shape = topology::Grid::new(&dims, seed % 3 != 0).unwrap();
+        let mut case = Faulty::new(shape, Angara::default(), 6, seed % 2 == 0, seed % 4, seed % 4 == 0, mix(seed));
+        case.divide(seed);
+        let (fate, met) = case.fate_in_oracle();
+        let got = fate_in_model(&case.config, &case.sent, 1000);
+        assert!(got == fate, "seed {seed}: {:?}\n{}", case.config, differences(&case.sent, &got, &fate));
+        delivered += fate.received.len();
+        dropped += fate.dropped.len();
+        out_of_order += met.out_of_order;
+    }
+    assert!(delivered > 1000 && dropped > 100 && out_of_order > 0, "{delivered} {dropped} {out_of_order}");
 }
 
 #[test]

@@ -57,7 +57,7 @@ fn configuration(d: &mut Dice) -> (Setup, Vec<u16>) {
             _ => base,
         };
         return (
-            Setup { shape, profile: Profile::Angara(p), seed, faults: Vec::new() },
+            Setup { shape, profile: Profile::Angara(p), seed, faults: Vec::new(), sets: Vec::new() },
             d.pick(&[&[1, 18][..], &[2, 3, 7, 18], &[18], &[1]]).to_vec(),
         );
     }
@@ -71,7 +71,7 @@ fn configuration(d: &mut Dice) -> (Setup, Vec<u16>) {
     };
     let vcs = d.pick(&[2, 4, 6, 8]);
     let g = Generic { vcs, buffer_flits, packet_flits_max: longest, cycle: 2000, switching };
-    (Setup { shape, profile: Profile::Generic(g), seed, faults: Vec::new() }, lengths)
+    (Setup { shape, profile: Profile::Generic(g), seed, faults: Vec::new(), sets: Vec::new() }, lengths)
 }
 
 /// Something that befalls packets, to one of these shares if it is of that kind.

@@ -5,9 +5,14 @@ use angara_model::{Generic, Injection, Network, Profile, Setup, Stage};
 #[test]
 fn a_traced_packet_tells_its_whole_way_and_links_count() {
     let shape = "torus:4x4".parse().unwrap();
-    let mut net =
-        Network::new(&Setup { shape, profile: Profile::Generic(Generic::default()), seed: 1, faults: Vec::new() })
-            .unwrap();
+    let mut net = Network::new(&Setup {
+        shape,
+        profile: Profile::Generic(Generic::default()),
+        seed: 1,
+        faults: Vec::new(),
+        sets: Vec::new(),
+    })
+    .unwrap();
     net.count_links();
     net.inject(Injection { src: 0, dst: 5, flits: 1, at: 0, tag: 7, traced: true, ..Injection::default() });
     net.inject(Injection { src: 5, dst: 0, flits: 1, at: 0, tag: 8, ..Injection::default() });

@@ -216,8 +216,13 @@ mod tests {
 
     fn picture(shape: &str) -> (Links, String) {
         let shape: AnyTopology = shape.parse().unwrap();
-        let config =
-            Setup { shape: shape.clone(), profile: Profile::Generic(Generic::default()), seed: 1, faults: Vec::new() };
+        let config = Setup {
+            shape: shape.clone(),
+            profile: Profile::Generic(Generic::default()),
+            seed: 1,
+            faults: Vec::new(),
+            sets: Vec::new(),
+        };
         let mut net = Network::new(&config).unwrap();
         net.count_links();
         net.inject(Injection { src: 0, dst: 1, flits: 1, ..Injection::default() });
@@ -259,6 +264,7 @@ mod tests {
             profile: Profile::Angara(Angara::default()),
             seed: 1,
             faults: faults.iter().map(|f| f.to_string()).collect(),
+            sets: Vec::new(),
         };
         let drawn = |setup: Setup| svg(&Links::collect(&Network::new(&setup).unwrap(), &setup, 1));
         let cut = |svg: &str| {

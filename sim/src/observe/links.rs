@@ -184,7 +184,7 @@ mod tests {
     fn loads_are_counted_where_packets_went() {
         let shape: AnyTopology = "mesh:3x2".parse().unwrap();
         let profile = Profile::Generic(Generic { packet_flits_max: 4, ..Generic::default() });
-        let setup = Setup { shape, profile, seed: 1, faults: Vec::new() };
+        let setup = Setup { shape, profile, seed: 1, faults: Vec::new(), sets: Vec::new() };
         let mut net = Network::new(&setup).unwrap();
         net.count_links();
         net.inject(Injection { src: 0, dst: 5, flits: 4, ..Injection::default() });

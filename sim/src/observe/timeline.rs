@@ -165,7 +165,9 @@ mod tests {
     fn way() -> (AnyTopology, Way) {
         let shape: AnyTopology = "torus:4x4".parse().unwrap();
         let profile = Profile::Generic(Generic::default());
-        let mut net = Network::new(&Setup { shape: shape.clone(), profile, seed: 1, faults: Vec::new() }).unwrap();
+        let mut net =
+            Network::new(&Setup { shape: shape.clone(), profile, seed: 1, faults: Vec::new(), sets: Vec::new() })
+                .unwrap();
         net.inject(Injection { src: 0, dst: 1, flits: 1, traced: true, ..Injection::default() });
         net.run_until_idle();
         (shape, Way { number: 0, src: 0, dst: 1, flits: 1, events: net.take_trace() })

@@ -64,7 +64,13 @@ fn empty(network: &'static str, flits: u16) -> Claim {
 /// Sends 100 packets between random endpoints, each alone.
 fn empty_network(topology: &AnyTopology, flits: u16) -> Result<Values, Error> {
     let generic = Generic { vcs: 4, buffer_flits: 16, packet_flits_max: 16, ..Generic::default() };
-    let config = Setup { shape: topology.clone(), profile: Profile::Generic(generic), seed: 1, faults: Vec::new() };
+    let config = Setup {
+        shape: topology.clone(),
+        profile: Profile::Generic(generic),
+        seed: 1,
+        faults: Vec::new(),
+        sets: Vec::new(),
+    };
     let mut network = Network::new(&config).map_err(|e| Error::Network(e.to_string()))?;
     let mut ends = Stream::new(1, 0, Purpose::Destination);
     let (mut off, mut routers) = (0.0f64, 0);

@@ -35,8 +35,13 @@ pub(super) fn claims() -> Vec<Claim> {
 
 fn network(slots: u8) -> Result<Network, Error> {
     let shape = "torus:8x4".parse().expect("a shape");
-    let config =
-        Setup { shape, profile: Profile::Angara(Angara { slots, ..Angara::default() }), seed: 1, faults: Vec::new() };
+    let config = Setup {
+        shape,
+        profile: Profile::Angara(Angara { slots, ..Angara::default() }),
+        seed: 1,
+        faults: Vec::new(),
+        sets: Vec::new(),
+    };
     Network::new(&config).map_err(|e| Error::Network(e.to_string()))
 }
 

@@ -271,7 +271,7 @@ impl Keys {
         let (switching, hold_switch) = switching_of(&profile);
         let seed = self.seed.unwrap_or(1);
         let faults = self.faults(&shape, router)?;
-        let network = Setup { shape: shape.clone(), profile, seed, faults: faults.clone() };
+        let network = Setup { shape: shape.clone(), profile, seed, faults: faults.clone(), sets: Vec::new() };
         network.validate().map_err(|e| (Error::Network(e.to_string()), network_key(&e.to_string())))?;
 
         let layout = shape.layout();

@@ -10,7 +10,7 @@ impl World<'_> {
             Fault::Cable { node, port } => self.cut((node, port)),
             Fault::Node(node) => {
                 self.dead.nodes.insert(node);
-                self.reroute();
+                self.reroute(Some(self.dead.part(node)));
             }
             Fault::Impair { node, port, how } => self.impaired.entry((node, port)).or_default().change(how),
         }
@@ -20,13 +20,16 @@ impl World<'_> {
     pub(super) fn cut(&mut self, (node, port): (u32, usize)) {
         let far = self.grid.step(node, port);
         self.dead.links.extend([(node, port), (far, port ^ 1)]);
-        self.reroute();
+        let inside = self.dead.part(node) == self.dead.part(far);
+        self.reroute(inside.then(|| self.dead.part(node)));
     }
 
     /// New packets of this packet's pair wait for older ones.
     pub(super) fn is_held(&self, packet: usize) -> bool {
         let pair = self.pair(packet);
-        self.old.iter().any(|&o| self.drain || self.pair(o) == pair)
+        let part = self.dead.part(pair.0);
+        let drains = |old: (u32, u32)| self.drain.contains(&part) && self.dead.part(old.0) == part;
+        self.old.iter().any(|&o| self.pair(o) == pair || drains(self.pair(o)))
     }
 
     fn in_network(s: &Stay) -> bool {
@@ -44,24 +47,34 @@ impl World<'_> {
             || !self.dead.clear(self.grid, s.node, &s.route)
     }
 
-    /// Reroutes packets when another link or node is dead.
-    fn reroute(&mut self) {
+    /// Reroutes packets when another link or node is dead, in a part of the machine or between two.
+    fn reroute(&mut self, part: Option<Option<usize>>) {
         let before = std::mem::replace(&mut self.routes, Routes::new(self.grid, &self.dead));
         let taken = self.take_back();
-        self.met.out_of_order += u64::from(self.routes.out_of_order);
-        self.drain &= !self.old.is_empty();
-        self.drain |= before.out_of_order || self.routes.out_of_order;
+        let leaves_order = |routes: &Routes| part.is_some_and(|part| routes.out_of_order.contains(&part));
+        self.met.out_of_order += u64::from(leaves_order(&self.routes));
+        self.end_drains();
+        if leaves_order(&before) || leaves_order(&self.routes) {
+            self.drain.extend(part);
+        }
         for s in self.stays.iter().filter(|s| World::in_network(s)) {
             let (from, to) = self.pair(s.packet);
             let changed = before.get(from, to) != self.routes.get(from, to);
-            if self.drain || changed || taken.contains(&(from, to)) {
+            let drains = self.drain.contains(&self.dead.part(from));
+            if drains || changed || taken.contains(&(from, to)) {
                 self.old.insert(s.packet);
             }
         }
-        self.drain &= !self.old.is_empty();
+        self.end_drains();
         for s in self.stays.iter_mut().filter(|s| s.travels.is_none() && s.left.is_none()) {
             (s.posted, s.escaped) = (None, None);
         }
+    }
+
+    /// Parts in which nothing old is left are drained.
+    pub(super) fn end_drains(&mut self) {
+        let left: BTreeSet<Option<usize>> = self.old.iter().map(|&o| self.dead.part(self.pair(o).0)).collect();
+        self.drain.retain(|part| left.contains(part));
     }
 
     /// Puts blocked packets, and later ones of the same source endpoint, target node and class that must

@@ -176,7 +176,8 @@ struct World<'a> {
     /// Packets that new ones of their pair wait for.
     old: BTreeSet<usize>,
     /// New packets of all pairs wait for them.
-    drain: bool,
+    /// Parts of the machine all of whose pairs are held.
+    drain: BTreeSet<Option<usize>>,
     /// Links that are or were impaired, by node and port.
     impaired: BTreeMap<(u32, usize), Link>,
     now: u64,
@@ -416,7 +417,7 @@ impl World<'_> {
             self.old.remove(&e.0);
             self.fate.received.push(e);
         }
-        self.drain &= !self.old.is_empty();
+        self.end_drains();
     }
 }
 
@@ -428,6 +429,23 @@ pub fn run(grid: &Grid, p: &Angara, sent: &[Sent]) -> Vec<Received> {
 
 /// `faults` happen at their times, those of one instant in the order given.
 pub fn run_with_faults(grid: &Grid, p: &Angara, sent: &[Sent], faults: &[(u64, Fault)], seed: u64) -> (Fate, Met) {
+    run_in_sets(grid, p, sent, faults, &[], seed)
+}
+
+/// A network divided by node sets: the nodes of each that send and receive, and those that pass packets on.
+pub fn run_in_sets(
+    grid: &Grid,
+    p: &Angara,
+    sent: &[Sent],
+    faults: &[(u64, Fault)],
+    sets: &[(Vec<u32>, Vec<u32>)],
+    seed: u64,
+) -> (Fate, Met) {
+    let mut dead = Dead::default();
+    for (i, (nodes, transit)) in sets.iter().enumerate() {
+        dead.sets.extend(nodes.iter().map(|node| (*node, (i, false))));
+        dead.sets.extend(transit.iter().map(|node| (*node, (i, true))));
+    }
     let outs = 2 * grid.sizes.len() + p.channels as usize;
     let nodes = grid.nodes() as usize;
     let mut w = World {
@@ -442,10 +460,10 @@ pub fn run_with_faults(grid: &Grid, p: &Angara, sent: &[Sent], faults: &[(u64, F
         ejected: Vec::new(),
         fate: Fate::default(),
         met: Met::default(),
-        routes: Routes::new(grid, &Dead::default()),
-        dead: Dead::default(),
+        routes: Routes::new(grid, &dead),
+        dead,
         old: BTreeSet::new(),
-        drain: false,
+        drain: BTreeSet::new(),
         impaired: BTreeMap::new(),
         now: 0,
     };

@@ -1,7 +1,7 @@
 //! Routes of `docs/explain/model.md` section 4, "Failures", found by trying everything.
 
 use crate::Grid;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Parts out of service.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -9,6 +9,9 @@ pub(super) struct Dead {
     /// Directed links: node and port; both directions of a cable.
     pub(super) links: BTreeSet<(u32, usize)>,
     pub(super) nodes: BTreeSet<u32>,
+    /// The node set that each node belongs to, and whether it only passes packets on; nodes that are not
+    /// here are in none.
+    pub(super) sets: BTreeMap<u32, (usize, bool)>,
 }
 
 /// The ports every pair's packets leave through, node by node; `None` if the pair is unreachable.
@@ -16,8 +19,8 @@ pub(super) struct Dead {
 pub(super) struct Routes {
     table: Vec<Option<Vec<usize>>>,
     nodes: u32,
-    /// Some pair's route leaves routing order.
-    pub(super) out_of_order: bool,
+    /// Parts in which some pair's route leaves routing order.
+    pub(super) out_of_order: BTreeSet<Option<usize>>,
 }
 
 /// Place of a port among the links of a node: + of every dimension, then − of every dimension.
@@ -67,8 +70,20 @@ impl Dead {
     pub(super) fn usable(&self, grid: &Grid, node: u32, port: usize) -> bool {
         let far = neighbour(grid, node, port);
         far.is_some_and(|far| {
-            !self.links.contains(&(node, port)) && !self.nodes.contains(&node) && !self.nodes.contains(&far)
+            !self.links.contains(&(node, port))
+                && !self.nodes.contains(&node)
+                && !self.nodes.contains(&far)
+                && self.part(node) == self.part(far)
         })
+    }
+    /// The set of a node, if it is in one.
+    pub(super) fn part(&self, node: u32) -> Option<usize> {
+        self.sets.get(&node).map(|(set, _)| *set)
+    }
+    /// Packets may go from one node to another, if there is a way.
+    fn may_talk(&self, from: u32, to: u32) -> bool {
+        let ends = |node: &u32| !self.nodes.contains(node) && !self.sets.get(node).is_some_and(|(_, transit)| *transit);
+        ends(&from) && ends(&to) && self.part(from) == self.part(to)
     }
     /// A route from `node` crosses nothing dead.
     pub(super) fn clear(&self, grid: &Grid, mut node: u32, route: &[usize]) -> bool {
@@ -81,7 +96,7 @@ impl Dead {
         })
     }
     pub(super) fn any(&self) -> bool {
-        !self.links.is_empty() || !self.nodes.is_empty()
+        !self.links.is_empty() || !self.nodes.is_empty() || !self.sets.is_empty()
     }
 }
 
@@ -119,27 +134,40 @@ fn candidates(grid: &Grid, dead: &Dead, from: u32, to: u32) -> Vec<(Vec<usize>, 
     found.into_iter().map(|(key, ports)| (ports, !key.1)).collect()
 }
 
-/// A ring or line of links in one direction: a node of it with the coordinate left out, and the port.
-type Ring = (Vec<u32>, usize);
+/// A segment: all nodes whose link through a port follows on one another, and the port.
+type Segment = (BTreeSet<u32>, usize);
 
-/// From which rings into which a route turns.
-fn turns(grid: &Grid, mut node: u32, route: &[usize]) -> BTreeSet<(Ring, Ring)> {
-    let mut rings = Vec::new();
-    for &port in route {
-        let mut c = grid.coords(node);
-        c[port / 2] = 0;
-        rings.push((c, port));
-        node = grid.step(node, port);
+/// The segment of a link that can be used.
+fn segment(grid: &Grid, dead: &Dead, node: u32, port: usize) -> Segment {
+    let mut nodes = BTreeSet::new();
+    for towards in [port, port ^ 1] {
+        let mut at = Some(node);
+        while let Some(here) = at.filter(|&here| dead.usable(grid, here, port)) {
+            if !nodes.insert(here) && here != node {
+                break;
+            }
+            at = neighbour(grid, here, towards).filter(|&next| next != node);
+        }
     }
-    rings.windows(2).filter(|w| w[0] != w[1]).map(|w| (w[0].clone(), w[1].clone())).collect()
+    (nodes, port)
 }
 
-/// No ring is reached again by following turns: rings that nobody turns into are taken away until
+/// From which segments into which a route turns.
+fn turns(grid: &Grid, dead: &Dead, mut node: u32, route: &[usize]) -> BTreeSet<(Segment, Segment)> {
+    let mut segments = Vec::new();
+    for &port in route {
+        segments.push(segment(grid, dead, node, port));
+        node = grid.step(node, port);
+    }
+    segments.windows(2).filter(|w| w[0] != w[1]).map(|w| (w[0].clone(), w[1].clone())).collect()
+}
+
+/// No segment is reached again by following turns: segments that nobody turns into are taken away until
 /// none is left.
-fn acyclic(turns: &BTreeSet<(Ring, Ring)>) -> bool {
-    let mut left: Vec<&(Ring, Ring)> = turns.iter().collect();
+fn acyclic(turns: &BTreeSet<(Segment, Segment)>) -> bool {
+    let mut left: Vec<&(Segment, Segment)> = turns.iter().collect();
     while !left.is_empty() {
-        let into: BTreeSet<&Ring> = left.iter().map(|t| &t.1).collect();
+        let into: BTreeSet<&Segment> = left.iter().map(|t| &t.1).collect();
         let before = left.len();
         left.retain(|t| into.contains(&t.0));
         if left.len() == before {
@@ -152,11 +180,11 @@ fn acyclic(turns: &BTreeSet<(Ring, Ring)>) -> bool {
 impl Routes {
     pub(super) fn new(grid: &Grid, dead: &Dead) -> Routes {
         let nodes = grid.nodes();
-        let mut routes = Routes { table: Vec::new(), nodes, out_of_order: false };
+        let mut routes = Routes { table: Vec::new(), nodes, out_of_order: BTreeSet::new() };
         let mut without = Vec::new();
         for from in 0..nodes {
             for to in 0..nodes {
-                let alive = !dead.nodes.contains(&from) && !dead.nodes.contains(&to);
+                let alive = dead.may_talk(from, to);
                 let mut route = Some(own(grid, from, to)).filter(|r| alive && dead.clear(grid, from, r));
                 if alive && route.is_none() {
                     let all = candidates(grid, dead, from, to);
@@ -172,15 +200,16 @@ impl Routes {
             return routes;
         }
         let pairs = (0..nodes).flat_map(|from| (0..nodes).map(move |to| (from, to)));
-        let known = pairs.filter_map(|(from, to)| routes.get(from, to).map(|r| turns(grid, from, &r)));
-        let mut used: BTreeSet<(Ring, Ring)> = known.flatten().collect();
+        let known = pairs.filter_map(|(from, to)| routes.get(from, to).map(|r| turns(grid, dead, from, &r)));
+        let mut used: BTreeSet<(Segment, Segment)> = known.flatten().collect();
         for (from, to, all) in without {
             for (ports, _) in all {
-                let more: BTreeSet<(Ring, Ring)> = used.union(&turns(grid, from, &ports)).cloned().collect();
+                let more: BTreeSet<(Segment, Segment)> =
+                    used.union(&turns(grid, dead, from, &ports)).cloned().collect();
                 if acyclic(&more) {
                     used = more;
                     routes.table[(from * nodes + to) as usize] = Some(ports);
-                    routes.out_of_order = true;
+                    routes.out_of_order.insert(dead.part(from));
                     break;
                 }
             }

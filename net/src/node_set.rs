@@ -1,9 +1,10 @@
-//! A node set: the nodes that a job has for itself.
+//! A node set: the nodes that a job has for itself (paper 002, section 2.1).
 
-use angara_net::torus::NodeId;
+use crate::torus::NodeId;
+use serde::{Deserialize, Serialize};
 
 /// Nodes of one job. No other job uses them or any of their links.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeSet {
     /// Nodes that processes run on, ascending.
     pub nodes: Vec<NodeId>,

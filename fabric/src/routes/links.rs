@@ -1,0 +1,187 @@
+//! Which links can be used: what is dead, and where one part of the machine ends and another begins.
+
+use super::net::{DIRS, NONE, Net, link_index};
+use super::route::Route;
+use crate::bits::bits;
+use crate::types::{Link, Outage};
+use angara_net::torus::{Direction, NodeId};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Number of a part: that of a node set, as its maker counts, or [`REST`].
+pub(crate) type PartId = u32;
+/// The part of all nodes that no set holds.
+pub(super) const REST: PartId = PartId::MAX;
+
+/// The links of a network, less those out of service and those between parts.
+#[derive(Clone, Debug)]
+pub(super) struct Links {
+    pub(super) net: Arc<Net>,
+    pub(super) dead_links: BTreeSet<Link>,
+    pub(super) dead_nodes: BTreeSet<NodeId>,
+    /// Per node: the part it belongs to. Empty while no set holds a node.
+    part: Vec<PartId>,
+    /// Per directed link: usable links from here on in its direction, 0 if this one cannot be used;
+    /// [`WHOLE`] in a ring without a gap. Empty while nothing is dead and no set holds a node.
+    run: Vec<u16>,
+}
+
+/// Links in a row of a ring without a gap: more than any route takes.
+const WHOLE: u16 = u16::MAX;
+
+impl Links {
+    pub(super) fn new(net: Arc<Net>) -> Links {
+        Links { net, dead_links: BTreeSet::new(), dead_nodes: BTreeSet::new(), part: Vec::new(), run: Vec::new() }
+    }
+
+    /// True if anything is dead.
+    pub(super) fn any_dead(&self) -> bool {
+        !self.dead_links.is_empty() || !self.dead_nodes.is_empty()
+    }
+
+    /// True if all links can be used.
+    #[inline]
+    pub(super) fn whole(&self) -> bool {
+        self.run.is_empty()
+    }
+
+    pub(super) fn node_up(&self, node: NodeId) -> bool {
+        !self.dead_nodes.contains(&node)
+    }
+
+    /// The part that a node belongs to.
+    #[inline]
+    pub(super) fn part(&self, node: NodeId) -> PartId {
+        self.part.get(node as usize).copied().unwrap_or(REST)
+    }
+
+    /// Nodes now belong to part `id`.
+    pub(super) fn assign(&mut self, nodes: impl Iterator<Item = NodeId>, id: PartId) {
+        if self.part.is_empty() {
+            self.part = vec![REST; self.net.nodes];
+        }
+        nodes.for_each(|node| self.part[node as usize] = id);
+        if self.part.iter().all(|part| *part == REST) {
+            self.part = Vec::new();
+        }
+        self.find_runs();
+    }
+
+    /// Takes a cable (both directions) or a node out of service, or back.
+    pub(super) fn set(&mut self, what: Outage, dead: bool) {
+        match what {
+            Outage::Link(link) => {
+                for link in [Some(link), self.net.reverse(link)].into_iter().flatten() {
+                    if dead {
+                        self.dead_links.insert(link)
+                    } else {
+                        self.dead_links.remove(&link)
+                    };
+                }
+            }
+            Outage::Node(node) => {
+                if dead {
+                    self.dead_nodes.insert(node)
+                } else {
+                    self.dead_nodes.remove(&node)
+                };
+            }
+        }
+    }
+
+    /// True if a link cannot be used.
+    #[inline]
+    pub(super) fn blocked(&self, node: NodeId, dir: usize) -> bool {
+        match self.run.get(link_index(node, dir)) {
+            Some(run) => *run == 0,
+            None => self.net.neighbour(node, dir) == NONE,
+        }
+    }
+
+    /// Finds out which links can be used, after a change.
+    pub(super) fn find_runs(&mut self) {
+        self.run = Vec::new();
+        if !self.any_dead() && self.part.is_empty() {
+            return;
+        }
+        let mut run = vec![WHOLE; self.net.nodes * DIRS];
+        let all = || (0..self.net.nodes as NodeId).flat_map(|node| (0..DIRS).map(move |dir| (node, dir)));
+        all().filter(|&(node, dir)| self.cut(node, dir)).for_each(|(node, dir)| run[link_index(node, dir)] = 0);
+        // Back from each gap, link by link, to the gap before it.
+        for (gap, dir) in all() {
+            if run[link_index(gap, dir)] != 0 {
+                continue;
+            }
+            let back = self.net.opposite(dir);
+            let (mut at, mut links) = (self.net.neighbour(gap, back), 1);
+            while at != NONE && run[link_index(at, dir)] != 0 {
+                run[link_index(at, dir)] = links;
+                links += 1;
+                at = self.net.neighbour(at, back);
+            }
+        }
+        self.run = run;
+    }
+
+    /// True for a link that is not there or dead, or that has a dead end or ends in two parts.
+    fn cut(&self, node: NodeId, dir: usize) -> bool {
+        let far = self.net.neighbour(node, dir);
+        far == NONE
+            || self.part(node) != self.part(far)
+            || self.dead_nodes.contains(&node)
+            || self.dead_nodes.contains(&far)
+            || self.dead_links.contains(&Link { node, dir: Direction::ALL[dir] })
+    }
+
+    /// True if `route` crosses usable links only.
+    pub(super) fn carry(&self, src: NodeId, dst: NodeId, route: &Route) -> bool {
+        if self.run.is_empty() {
+            return true;
+        }
+        let mut at = src;
+        let mut end = dst;
+        if let Some(dir) = route.last_step {
+            end = self.net.neighbour(dst, dir.opposite().index());
+            if end == NONE || self.run[link_index(end, dir.index())] == 0 {
+                return false;
+            }
+        }
+        if let Some(dir) = route.first_step {
+            if self.run[link_index(at, dir.index())] == 0 {
+                return false;
+            }
+            at = self.net.neighbour(at, dir.index());
+        }
+        let to = self.net.coords(end);
+        for dir in bits(route.dirbits).map(|dir| dir as usize) {
+            let dim = self.net.dim(dir);
+            let hops = self.net.hops_towards(at, end, dim, dir < DIRS / 2);
+            if self.run[link_index(at, dir)] < hops {
+                return false;
+            }
+            at = self.net.with_coordinate(at, dim, to[dim]);
+        }
+        true
+    }
+
+    /// The run of usable links in one direction that a usable link belongs to, named by its first
+    /// link; a ring without a gap by the link that leaves coordinate 0. Buffers of two runs are
+    /// never the same.
+    pub(super) fn segment(&self, link: Link) -> u32 {
+        let dir = link.dir.index();
+        let mut at = link.node;
+        if self.run.get(link_index(at, dir)).is_none_or(|run| *run == WHOLE) && self.net.is_ring(dir) {
+            at = self.net.with_coordinate(at, self.net.dim(dir), 0);
+        } else {
+            let back = self.net.opposite(dir);
+            loop {
+                let before = self.net.neighbour(at, back);
+                if before == NONE || self.blocked(before, dir) {
+                    break;
+                }
+                at = before;
+            }
+        }
+        link_index(at, dir) as u32
+    }
+}
