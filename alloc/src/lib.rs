@@ -5,9 +5,14 @@
 //! left of the machine stays in large pieces. [`Machine`] knows what is dead and what is taken; a
 //! [`Search`] finds a [`NodeSet`].
 
+mod bound;
+mod connectivity;
 mod machine;
 mod search;
+mod tables;
 
 pub use angara_net::NodeSet;
+pub use connectivity::{CutOff, connected, joins};
 pub use machine::Machine;
 pub use search::{FirstFitBox, Search, Unconstrained};
+pub use tables::SetTables;

@@ -1,15 +1,17 @@
 //! A machine as the allocator sees it: its torus, what is dead, what is taken.
 
 use crate::NodeSet;
-use angara_fabric::Outage;
+use angara_fabric::{Links, Outage};
 use angara_net::Link;
 use angara_net::torus::{NodeId, Shape};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// A torus or mesh with dead and taken parts.
 #[derive(Clone, Debug)]
 pub struct Machine {
     shape: Shape,
+    links: Arc<Links>,
     /// Directed links out of service, both directions of a cable.
     dead_links: BTreeSet<Link>,
     /// Per node: out of service.
@@ -25,6 +27,7 @@ impl Machine {
         let nodes = shape.nodes();
         let mut machine = Machine {
             shape,
+            links: Arc::new(Links::of(shape, outages)),
             dead_links: BTreeSet::new(),
             dead: vec![false; nodes],
             taken: vec![false; nodes],
@@ -45,6 +48,11 @@ impl Machine {
     /// The torus.
     pub fn shape(&self) -> &Shape {
         &self.shape
+    }
+
+    /// The links that work.
+    pub fn links(&self) -> &Links {
+        &self.links
     }
 
     /// Tells whether a set may hold this node: it works and no set holds it.

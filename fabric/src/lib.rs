@@ -63,6 +63,6 @@ pub use fabric::Fabric;
 pub use faults::FaultError;
 pub use op::{Op, Source};
 pub use packet::{Frame, FrameError, Meta};
-pub use routes::{BALANCED_NODES, Route, Routes, TABLE_NODES, Ways};
+pub use routes::{BALANCED_NODES, Links, Route, Routes, TABLE_NODES, Ways};
 pub use split::{Ledger, LedgerError};
 pub use types::*;

@@ -87,6 +87,12 @@ pub enum JobError {
     /// The same port twice, or no port at all.
     #[error("a job needs at least one port and every port once")]
     Ports,
+    /// A node that cannot belong to the job's set.
+    #[error("node {0} does not exist, is named twice, or belongs to the node set of another job")]
+    SetNode(NodeId),
+    /// A port elsewhere than in the job's set.
+    #[error("endpoint {} of node {} is not in the job's node set", .0.endpoint, .0.node)]
+    OutsideSet(Port),
 }
 
 /// An outage on the way between two nodes.

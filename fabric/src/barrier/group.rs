@@ -37,7 +37,9 @@ impl Barriers {
         }
         let barrier = group.members.iter().filter(|m| m.ports > 0).map(|m| m.done).min().unwrap_or(0);
         for node in 0..net.nodes as u32 {
-            let member = nodes.binary_search(&node).is_ok() || (inside[node as usize] && routes.node_up(node));
+            // Nodes of other parts of the machine are cut off, and have barriers of their own.
+            let between = inside[node as usize] && routes.node_up(node) && routes.together(node, nodes[0]);
+            let member = nodes.binary_search(&node).is_ok() || between;
             if member && group.index[node as usize] == NONE {
                 group.index[node as usize] = group.members.len() as u32;
                 group.members.push(Member { done: barrier, ..Member::new(0) });

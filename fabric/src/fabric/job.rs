@@ -3,8 +3,9 @@
 use super::Fabric;
 use crate::barrier::{Group, Job, Member};
 use crate::packet::{NO_QUEUE, PacketHandle, flag};
-use crate::routes::NONE;
+use crate::routes::{NONE, Routes, Ways};
 use crate::types::*;
+use angara_net::NodeSet;
 
 impl Fabric {
     /// Opens a job with these ports: its barrier group, its counters, its right to inject. A
@@ -53,6 +54,41 @@ impl Fabric {
         Ok(())
     }
 
+    /// [`Fabric::open_job_as`] with a node set: no packet of the job leaves it, and none of other jobs enters. All parts of
+    /// a split network must be told, and no job without a set may use the set's nodes or links then.
+    pub fn open_job_in(
+        &mut self,
+        job: JobSlot,
+        generation: u16,
+        ports: &[Port],
+        set: &NodeSet,
+    ) -> Result<(), JobError> {
+        let chip = &self.adapters.chip;
+        let mut seen = vec![false; chip.net.nodes];
+        for node in set.held() {
+            let free = seen.get_mut(node as usize).is_some_and(|seen| !std::mem::replace(seen, true));
+            if !free || chip.routes.in_set(node) {
+                return Err(JobError::SetNode(node));
+            }
+        }
+        if let Some(port) = ports.iter().find(|port| set.nodes.binary_search(&port.node).is_err()) {
+            return Err(JobError::OutsideSet(*port));
+        }
+        self.open_job_as(job, generation, ports)?;
+        let before = self.adapters.chip.form_set(job.index() as u32, set, Ways::Balanced);
+        self.sets_changed(&before);
+        Ok(())
+    }
+
+    /// Packets of jobs without a set may have other routes now.
+    fn sets_changed(&mut self, before: &Routes) {
+        let routes = &self.adapters.chip.routes;
+        let outside = |job: JobSlot| self.barriers.job(job).is_some_and(|j| j.nodes.iter().any(|n| !routes.in_set(*n)));
+        if !self.adapters.chip.split && self.barriers.slots().any(outside) {
+            self.use_routes(before);
+        }
+    }
+
     /// Closes a job: its operations are forgotten without report, its packets are discarded where
     /// they are met next, its trees are unloaded, its counters are gone.
     pub fn close_job(&mut self, job: JobSlot) {
@@ -93,6 +129,10 @@ impl Fabric {
         self.adapters.counting = self.barriers.counting();
         self.adapters.chip.observers.counters.close(job);
         self.adapters.chip.edge.close_job(job);
+        if self.adapters.chip.routes.has_set(job.index() as u32) {
+            let before = self.adapters.chip.dissolve_set(job.index() as u32);
+            self.sets_changed(&before);
+        }
     }
 
     fn is_staged(&self, h: PacketHandle) -> bool {

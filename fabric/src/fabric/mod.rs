@@ -287,12 +287,17 @@ impl Fabric {
             return self.recover_alone();
         }
         let before = self.adapters.chip.change_routes(what, dead);
-        self.adapters.chip.special = true; // barriers begin again
-        self.adapters.chip.take_out_specials();
         if dead {
             self.trees.break_trees(&mut self.adapters, what);
         }
-        self.adapters.chip.reroute(&before);
+        self.use_routes(&before);
+    }
+
+    /// Barriers and packets under way turn to new routes.
+    fn use_routes(&mut self, before: &Routes) {
+        self.adapters.chip.special = true; // barriers begin again
+        self.adapters.chip.take_out_specials();
+        self.adapters.chip.reroute(before);
         self.barriers.barriers_restart(&mut self.adapters, |_| None);
     }
 

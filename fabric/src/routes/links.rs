@@ -4,7 +4,7 @@ use super::net::{DIRS, NONE, Net, link_index};
 use super::route::Route;
 use crate::bits::bits;
 use crate::types::{Link, Outage};
-use angara_net::torus::{Direction, NodeId};
+use angara_net::torus::{Direction, NodeId, Shape};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub(super) const REST: PartId = PartId::MAX;
 
 /// The links of a network, less those out of service and those between parts.
 #[derive(Clone, Debug)]
-pub(super) struct Links {
+pub struct Links {
     pub(super) net: Arc<Net>,
     pub(super) dead_links: BTreeSet<Link>,
     pub(super) dead_nodes: BTreeSet<NodeId>,
@@ -30,6 +30,14 @@ pub(super) struct Links {
 const WHOLE: u16 = u16::MAX;
 
 impl Links {
+    /// The links of a machine in which these cables and nodes, which must exist, are out of service.
+    pub fn of(shape: Shape, dead: &[Outage]) -> Links {
+        let mut links = Links::new(Arc::new(Net::new(shape)));
+        dead.iter().for_each(|what| links.set(*what, true));
+        links.find_runs();
+        links
+    }
+
     pub(super) fn new(net: Arc<Net>) -> Links {
         Links { net, dead_links: BTreeSet::new(), dead_nodes: BTreeSet::new(), part: Vec::new(), run: Vec::new() }
     }

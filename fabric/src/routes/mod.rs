@@ -10,6 +10,7 @@ mod table;
 mod turns;
 mod way;
 
+pub use links::Links;
 pub(crate) use links::PartId;
 pub(crate) use net::{DIRS, NONE, Net, link_index};
 pub use part::{BALANCED_NODES, TABLE_NODES, Ways};

@@ -8,8 +8,10 @@ use super::candidates::{candidates, preference};
 use super::links::{Links, PartId};
 use super::route::Route;
 use super::table::plain;
-use super::turns::{Turns, turns};
+use super::turns::{AllTurns, Turns, turns};
 use angara_net::torus::NodeId;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Most nodes of a part for which a table of all pairs is kept. Larger ones find detours when asked
@@ -17,6 +19,11 @@ use std::sync::Arc;
 pub const TABLE_NODES: usize = 2048;
 /// Most nodes for which balanced routes are found: the table has an entry for each pair.
 pub const BALANCED_NODES: usize = 1024;
+
+/// Most times that the pairs of a part choose routes if some find none.
+const ATTEMPTS: usize = 64;
+/// Most choices in all of these times together, but for the first.
+const CHOICES: usize = 1 << 20;
 
 /// Which of a pair's equally short ways it takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -83,16 +90,56 @@ impl Part {
             }
         };
         let up = |place: usize| links.node_up(nodes[place]);
-        let missing: Vec<usize> = (0..self.table.len())
-            .filter(|&i| self.table[i].is_none() && up(i / nodes.len()) && up(i % nodes.len()))
-            .collect();
-        if missing.is_empty() {
-            return;
+        let wanted = |i: usize| up(i / nodes.len()) && up(i % nodes.len());
+        let left: Vec<usize> = (0..self.table.len()).filter(|&i| self.table[i].is_none() && wanted(i)).collect();
+        if !left.is_empty() {
+            self.leave_order(links, left);
         }
-        let mut known = Turns::default();
-        self.add_turns(links, usual, &mut known);
-        for i in missing {
-            let (src, dst) = (nodes[i / nodes.len()], nodes[i % nodes.len()]);
+    }
+
+    /// Finds routes that leave direction order for pairs that have none in it.
+    fn leave_order(&mut self, links: &Links, left: Vec<usize>) {
+        let ordered = std::mem::take(&mut self.table);
+        let mut refusals: BTreeMap<usize, usize> = left.iter().map(|i| (*i, 0)).collect();
+        let mut fewest = usize::MAX;
+        let attempts = (CHOICES / ordered.len()).clamp(1, ATTEMPTS);
+        for attempt in 0..attempts {
+            // At first those with a route in order choose before those without; then those that were refused
+            // choose before all others, which begin with another pair each time.
+            let mut order: Vec<usize> =
+                (0..ordered.len()).filter(|i| ordered[*i].is_some() || refusals.contains_key(i)).collect();
+            match attempt {
+                0 => order.sort_by_key(|i| ordered[*i].is_none()),
+                _ => {
+                    let first = attempt * order.len() / ATTEMPTS;
+                    order.rotate_left(first);
+                    order.sort_by_key(|i| Reverse(refusals.get(i).copied().unwrap_or(0)));
+                }
+            }
+            let (table, refused) = self.choose(links, &ordered, &order);
+            if refused.len() < fewest {
+                fewest = refused.len();
+                self.out_of_order = table.iter().zip(&ordered).any(|(route, ordered)| route != ordered);
+                self.table = table;
+            }
+            if refused.is_empty() {
+                return;
+            }
+            refused.into_iter().for_each(|i| *refusals.entry(i).or_default() += 1);
+        }
+    }
+
+    /// Pairs choose in this order: the route in direction order, or else the best one that closes no circle with
+    /// those chosen before. Returns the table, and who finds none although there are routes.
+    fn choose(&self, links: &Links, ordered: &[Option<Route>], order: &[usize]) -> (Vec<Option<Route>>, Vec<usize>) {
+        let n = self.nodes.len();
+        let (mut table, mut refused, mut known) = (vec![None; ordered.len()], Vec::new(), Turns::default());
+        for &i in order {
+            let (src, dst) = (self.nodes[i / n], self.nodes[i % n]);
+            table[i] = ordered[i].filter(|route| known.admit(&turns(links, src, dst, route)));
+            if table[i].is_some() {
+                continue;
+            }
             let mut found = Vec::new();
             candidates(links, src, dst, true, |route, ordered| {
                 if links.carry(src, dst, &route) {
@@ -100,14 +147,16 @@ impl Part {
                 }
             });
             found.sort_by_key(|(preference, _)| *preference);
-            let admitted = found.into_iter().find(|(_, route)| known.admit(&turns(links, src, dst, route)));
-            self.table[i] = admitted.map(|(_, route)| route);
-            self.out_of_order |= admitted.is_some();
+            table[i] = found.iter().map(|(_, route)| *route).find(|route| known.admit(&turns(links, src, dst, route)));
+            if table[i].is_none() && !found.is_empty() {
+                refused.push(i);
+            }
         }
+        (table, refused)
     }
 
     /// Adds the turns of all routes.
-    pub(super) fn add_turns(&self, links: &Links, usual: &[Route], all: &mut Turns) {
+    pub(super) fn add_turns(&self, links: &Links, usual: &[Route], all: &mut AllTurns) {
         for (i, &src) in (0..).zip(self.nodes.iter()) {
             for (j, &dst) in (0..).zip(self.nodes.iter()) {
                 if let Some(route) = self.route(links, usual, (src, dst), (i, j)) {

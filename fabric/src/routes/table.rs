@@ -22,7 +22,7 @@ use super::links::{Links, PartId, REST};
 use super::net::{NONE, Net};
 use super::part::{Part, Ways};
 use super::route::Route;
-use super::turns::Turns;
+use super::turns::AllTurns;
 use super::way::Way;
 use crate::types::{Link, Outage};
 use angara_net::NodeSet;
@@ -48,6 +48,16 @@ impl Routes {
     pub fn of(shape: Shape, ways: Ways) -> Routes {
         let net = Arc::new(Net::new(shape));
         if ways == Ways::Balanced { Routes::balanced(net) } else { Routes::new(net) }
+    }
+
+    /// The routes of one set in a machine with these links; no other part has a table. The set is number 0.
+    pub fn alone(links: &Links, set: &NodeSet, ways: Ways) -> Routes {
+        let mut routes = Routes { links: links.clone(), ..Routes::new(links.net.clone()) };
+        routes.insert(0, set, ways);
+        routes.count_places();
+        let part = routes.parts.remove(&0).map(|part| Arc::new(part.again(&routes.links, &[])));
+        routes.parts.extend(part.map(|part| (0, part)));
+        routes
     }
 
     pub(crate) fn new(net: Arc<Net>) -> Routes {
@@ -85,11 +95,15 @@ impl Routes {
     /// nodes of no set whose routes crossed the set.
     pub fn form(&mut self, id: u32, set: &NodeSet, ways: Ways) {
         debug_assert!(id != REST && !self.parts.contains_key(&id), "set {id} is there already");
+        self.insert(id, set, ways);
+        self.divide(&[id, REST]);
+    }
+
+    fn insert(&mut self, id: PartId, set: &NodeSet, ways: Ways) {
         let mut nodes = set.nodes.clone();
         nodes.sort_unstable();
         self.links.assign(set.held(), id);
         self.parts.insert(id, Arc::new(Part::new(id, nodes.into(), ways)));
-        self.divide(&[id, REST]);
     }
 
     /// Dissolves a set, if there is one of this number.
@@ -107,14 +121,19 @@ impl Routes {
         self.parts.remove(&REST);
         self.place = Vec::new();
         if !self.parts.is_empty() {
-            self.place = vec![NONE; self.links.net.nodes];
             let rest = (0..self.links.net.nodes as NodeId).filter(|n| self.links.part(*n) == REST).collect();
             self.parts.insert(REST, Arc::new(Part::new(REST, rest, Ways::Parity)));
-            for part in self.parts.values() {
-                (0..).zip(part.nodes.iter()).for_each(|(place, node)| self.place[*node as usize] = place);
-            }
+            self.count_places();
         }
         self.rebuild(concerned);
+    }
+
+    /// Counts the nodes of every part.
+    fn count_places(&mut self) {
+        self.place = vec![NONE; self.links.net.nodes];
+        for part in self.parts.values() {
+            (0..).zip(part.nodes.iter()).for_each(|(place, node)| self.place[*node as usize] = place);
+        }
     }
 
     /// The parts with a link that this outage blocks.
@@ -174,6 +193,14 @@ impl Routes {
     /// True if the node forwards packets.
     pub fn node_up(&self, node: NodeId) -> bool {
         self.links.node_up(node)
+    }
+    /// True if a set holds the node.
+    pub fn in_set(&self, node: NodeId) -> bool {
+        self.links.part(node) != REST
+    }
+    /// True if there is a set of this number.
+    pub fn has_set(&self, id: u32) -> bool {
+        id != REST && self.parts.contains_key(&id)
     }
     /// The part that a node belongs to.
     pub(crate) fn part(&self, node: NodeId) -> PartId {
@@ -259,7 +286,7 @@ impl Routes {
     /// The deadlock check for all tables together: no circle among the segments that packets turn between.
     /// Walks all pairs; meant for tests and for tools that load their own tables.
     pub fn acyclic(&self) -> bool {
-        let mut turns = Turns::default();
+        let mut turns = AllTurns::default();
         if self.whole() {
             // A part without a table finds each route when asked: here, the default ones.
             let all = (0..self.links.net.nodes as NodeId).collect();

@@ -7,22 +7,33 @@
 //! holds for all of them together.
 
 use super::links::Links;
+use super::net::DIRS;
 use super::route::Route;
 use super::table::walk;
 use angara_net::torus::NodeId;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-/// Segments that packets turn between.
+/// A segment, by the index of its first link ([`Links::segment`]).
+type Segment = u32;
+
+/// Segments that packets turn between, without a circle.
+///
+/// Every segment has a place such that all turns lead to later places. At first they are those of
+/// direction order, in which most turns need no search. A turn that leads back has the segments
+/// between its ends moved, or is refused (D. Pearce, P. Kelly: A dynamic topological sort algorithm
+/// for directed acyclic graphs, 2006).
 #[derive(Clone, Default, Debug)]
 pub(super) struct Turns {
-    edges: BTreeMap<u32, BTreeSet<u32>>,
+    next: HashMap<Segment, HashSet<Segment>>,
+    before: HashMap<Segment, HashSet<Segment>>,
+    /// Places of those that have been moved.
+    moved: HashMap<Segment, u64>,
 }
 
 /// Segments that a route turns between, in order: `(from, to)` pairs.
-pub(super) fn turns(links: &Links, src: NodeId, dst: NodeId, route: &Route) -> Vec<(u32, u32)> {
+pub(super) fn turns(links: &Links, src: NodeId, dst: NodeId, route: &Route) -> Vec<(Segment, Segment)> {
     let mut turns = Vec::new();
-    let mut last = None;
-    let mut dir = None;
+    let (mut last, mut dir) = (None, None);
     walk(&links.net, src, dst, route, |link| {
         // Links in a row in one direction belong to one segment.
         if dir != Some(link.dir) {
@@ -38,54 +49,97 @@ pub(super) fn turns(links: &Links, src: NodeId, dst: NodeId, route: &Route) -> V
 }
 
 impl Turns {
-    /// Adds turns of a route, whatever circles they close.
-    pub(super) fn add(&mut self, turns: Vec<(u32, u32)>) {
-        for (a, b) in turns {
-            self.edges.entry(a).or_default().insert(b);
-        }
-    }
-
     /// Adds `turns` unless one would close a circle; then nothing is added.
-    pub(super) fn admit(&mut self, turns: &[(u32, u32)]) -> bool {
+    pub(super) fn admit(&mut self, turns: &[(Segment, Segment)]) -> bool {
         let mut added = Vec::new();
         for &(a, b) in turns {
-            if self.reaches(b, a) {
+            if self.next.get(&a).is_some_and(|next| next.contains(&b)) {
+                continue;
+            }
+            if !self.make_room(a, b) {
                 for (a, b) in added {
-                    self.edges.entry(a).or_default().remove(&b);
+                    self.next.entry(a).or_default().remove(&b);
+                    self.before.entry(b).or_default().remove(&a);
                 }
                 return false;
             }
-            if self.edges.entry(a).or_default().insert(b) {
-                added.push((a, b));
-            }
+            self.next.entry(a).or_default().insert(b);
+            self.before.entry(b).or_default().insert(a);
+            added.push((a, b));
         }
         true
     }
 
-    fn reaches(&self, from: u32, to: u32) -> bool {
-        let mut seen = BTreeSet::from([from]);
-        let mut open = vec![from];
-        while let Some(segment) = open.pop() {
-            if segment == to {
-                return true;
-            }
-            open.extend(self.edges.get(&segment).into_iter().flatten().filter(|s| seen.insert(**s)));
+    fn place(&self, segment: Segment) -> u64 {
+        let (node, dir) = (u64::from(segment) / DIRS as u64, u64::from(segment) % DIRS as u64);
+        self.moved.get(&segment).copied().unwrap_or(dir << 32 | node)
+    }
+
+    /// Moves segments so that `a` comes before `b`; false if a way leads from `b` to `a`.
+    fn make_room(&mut self, a: Segment, b: Segment) -> bool {
+        let (low, high) = (self.place(b), self.place(a));
+        if a == b {
+            return false;
         }
-        false
+        if high < low {
+            return true;
+        }
+        let after = reached(&self.next, b, |s| self.place(s) <= high);
+        if after.contains(&a) {
+            return false;
+        }
+        let ahead = reached(&self.before, a, |s| self.place(s) >= low);
+        let by_place = |set: BTreeSet<Segment>| {
+            let mut list: Vec<Segment> = set.into_iter().collect();
+            list.sort_by_key(|s| self.place(*s));
+            list
+        };
+        let order: Vec<Segment> = by_place(ahead).into_iter().chain(by_place(after)).collect();
+        let mut places: Vec<u64> = order.iter().map(|s| self.place(*s)).collect();
+        places.sort_unstable();
+        self.moved.extend(order.into_iter().zip(places));
+        true
+    }
+}
+
+/// Segments that can be reached from `from` over those that `within` allows.
+fn reached(
+    next: &HashMap<Segment, HashSet<Segment>>,
+    from: Segment,
+    within: impl Fn(Segment) -> bool,
+) -> BTreeSet<Segment> {
+    let mut seen = BTreeSet::from([from]);
+    let mut open = vec![from];
+    while let Some(segment) = open.pop() {
+        open.extend(next.get(&segment).into_iter().flatten().filter(|s| within(**s) && seen.insert(**s)));
+    }
+    seen
+}
+
+/// All turns of somebody's routes, circles or not.
+#[derive(Default)]
+pub(super) struct AllTurns(BTreeMap<Segment, BTreeSet<Segment>>);
+
+impl AllTurns {
+    /// Adds turns of a route.
+    pub(super) fn add(&mut self, turns: Vec<(Segment, Segment)>) {
+        for (a, b) in turns {
+            self.0.entry(a).or_default().insert(b);
+        }
     }
 
     /// True if there is no circle: segments that nobody turns into are removed until none is left.
     pub(super) fn acyclic(&self) -> bool {
-        let mut into: BTreeMap<u32, usize> = BTreeMap::new();
-        for (a, next) in &self.edges {
+        let mut into: BTreeMap<Segment, usize> = BTreeMap::new();
+        for (a, next) in &self.0 {
             into.entry(*a).or_default();
             next.iter().for_each(|b| *into.entry(*b).or_default() += 1);
         }
-        let mut free: Vec<u32> = into.iter().filter(|(_, n)| **n == 0).map(|(s, _)| *s).collect();
+        let mut free: Vec<Segment> = into.iter().filter(|(_, n)| **n == 0).map(|(s, _)| *s).collect();
         let mut removed = 0;
         while let Some(segment) = free.pop() {
             removed += 1;
-            for b in self.edges.get(&segment).into_iter().flatten() {
+            for b in self.0.get(&segment).into_iter().flatten() {
                 let n = into.get_mut(b).expect("every target was entered above");
                 *n -= 1;
                 if *n == 0 {

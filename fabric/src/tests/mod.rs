@@ -13,5 +13,6 @@ mod machine;
 mod occupancy;
 mod order;
 mod routing;
+mod sets;
 mod split;
 mod traffic;

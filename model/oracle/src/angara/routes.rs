@@ -196,25 +196,73 @@ impl Routes {
                 routes.table.push(route);
             }
         }
-        if without.is_empty() {
-            return routes;
-        }
-        let pairs = (0..nodes).flat_map(|from| (0..nodes).map(move |to| (from, to)));
-        let known = pairs.filter_map(|(from, to)| routes.get(from, to).map(|r| turns(grid, dead, from, &r)));
-        let mut used: BTreeSet<(Segment, Segment)> = known.flatten().collect();
-        for (from, to, all) in without {
-            for (ports, _) in all {
-                let more: BTreeSet<(Segment, Segment)> =
-                    used.union(&turns(grid, dead, from, &ports)).cloned().collect();
-                if acyclic(&more) {
-                    used = more;
-                    routes.table[(from * nodes + to) as usize] = Some(ports);
-                    routes.out_of_order.insert(dead.part(from));
-                    break;
-                }
-            }
+        let parts: BTreeSet<Option<usize>> = without.iter().map(|(from, _, _)| dead.part(*from)).collect();
+        for part in parts {
+            routes.leave_order(grid, dead, part);
         }
         routes
+    }
+
+    /// The pairs of a part choose again and again, as long as some find no route.
+    fn leave_order(&mut self, grid: &Grid, dead: &Dead, part: Option<usize>) {
+        let transit = |node: &u32| dead.sets.get(node).is_some_and(|(_, transit)| *transit);
+        let nodes: Vec<u32> = (0..self.nodes).filter(|n| dead.part(*n) == part && !transit(n)).collect();
+        let ordered = self.table.clone();
+        let in_order = |(from, to): &(u32, u32)| ordered[(from * self.nodes + to) as usize].clone();
+        let all: Vec<(u32, u32)> = nodes.iter().flat_map(|from| nodes.iter().map(move |to| (*from, *to))).collect();
+        let up: Vec<(u32, u32)> = all.iter().copied().filter(|(from, to)| dead.may_talk(*from, *to)).collect();
+        let attempts = ((1 << 20) / all.len()).clamp(1, 64);
+        let mut refusals: BTreeMap<(u32, u32), usize> = BTreeMap::new();
+        let mut best: Option<(usize, Vec<((u32, u32), Option<Vec<usize>>)>)> = None;
+        for attempt in 0..attempts {
+            let mut order = up.clone();
+            if attempt == 0 {
+                order.sort_by_key(|pair| in_order(pair).is_none());
+            } else {
+                let first = attempt * order.len() / 64;
+                order.rotate_left(first);
+                order.sort_by_key(|pair| std::cmp::Reverse(refusals.get(pair).copied().unwrap_or(0)));
+            }
+            let mut used = BTreeSet::new();
+            let (mut chosen, mut refused) = (Vec::new(), Vec::new());
+            for pair in order {
+                let all = candidates(grid, dead, pair.0, pair.1);
+                let routes = in_order(&pair).into_iter().chain(all.into_iter().map(|(ports, _)| ports));
+                let mut any = false;
+                let found = routes.into_iter().find_map(|ports| {
+                    any = true;
+                    let new = turns(grid, dead, pair.0, &ports);
+                    let more: BTreeSet<(Segment, Segment)> = used.union(&new).cloned().collect();
+                    (new.is_subset(&used) || acyclic(&more)).then_some((ports, more))
+                });
+                if any && found.is_none() {
+                    refused.push(pair);
+                }
+                chosen.push((
+                    pair,
+                    found.map(|(ports, more)| {
+                        used = more;
+                        ports
+                    }),
+                ));
+            }
+            let better = best.as_ref().is_none_or(|(fewest, _)| refused.len() < *fewest);
+            if better {
+                best = Some((refused.len(), chosen));
+            }
+            if refused.is_empty() {
+                break;
+            }
+            refused.into_iter().for_each(|pair| *refusals.entry(pair).or_default() += 1);
+        }
+        let (_, chosen) = best.unwrap();
+        for ((from, to), route) in chosen {
+            let entry = &mut self.table[(from * self.nodes + to) as usize];
+            if *entry != route {
+                self.out_of_order.insert(part);
+            }
+            *entry = route;
+        }
     }
 
     pub(super) fn get(&self, from: u32, to: u32) -> Option<Vec<usize>> {
