@@ -10,5 +10,5 @@ mod search;
 mod set;
 
 pub use machine::Machine;
-pub use search::{FirstFitBox, Search, Unconstrained};
+pub use search::{BestFitBox, FirstFitBox, Search, Unconstrained, largest_free_box};
 pub use set::NodeSet;
