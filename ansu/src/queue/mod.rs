@@ -5,12 +5,12 @@
 //! that could not start on the empty machine is rejected when it is submitted.
 
 pub mod engine;
-//pub mod lublin;
+pub mod lublin;
 //pub mod metrics;
 //pub mod picture;
-//mod random;
+mod random;
 pub mod schedule;
-//pub mod swf;
+pub mod swf;
 
 pub use engine::{JobCost, Outcome, Ran, simulate};
 
