@@ -6,8 +6,8 @@
 
 pub mod engine;
 pub mod lublin;
-//pub mod metrics;
-//pub mod picture;
+pub mod metrics;
+pub mod picture;
 mod random;
 pub mod schedule;
 pub mod swf;
