@@ -130,7 +130,8 @@ fn of_nodes(working: f64, jobs: &[Job], outcome: &Outcome, window: (u64, u64), f
             used += job.nodes as f64 * seconds;
             held += (job.nodes + ran.transit) as f64 * seconds;
         }
-        let blocked: f64 = outcome.blocked.iter().map(|b| b.nodes as f64 * overlap(b.span, window)).sum();
+        // A sum of no numbers would be -0.
+        let blocked = outcome.blocked.iter().fold(0.0, |sum, b| sum + b.nodes as f64 * overlap(b.span, window));
         figures.insert(Figure::Utilisation, used / all);
         figures.insert(Figure::Held, held / all);
         figures.insert(Figure::BlockedNodes, blocked / all);
