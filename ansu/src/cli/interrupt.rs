@@ -27,6 +27,12 @@ impl Interrupt {
         Interrupt(number)
     }
 
+    /// As if this signal had come.
+    #[cfg(test)]
+    pub(super) fn came(signal: usize) -> Interrupt {
+        Interrupt(Arc::new(AtomicUsize::new(signal)))
+    }
+
     /// Tells whether work shall end.
     pub(super) fn asked(&self) -> ControlFlow<()> {
         if self.0.load(Ordering::Relaxed) != 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

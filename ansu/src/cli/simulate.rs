@@ -46,7 +46,7 @@ pub(crate) struct SimulateArgs {
     lublin: Option<u32>,
     /// Load of the model: node-seconds of all jobs by those of the machine until the last submission; times between
     /// submissions are scaled to it [default: as the model has it, whatever the machine]
-    #[arg(long, value_name = "LOAD", requires = "lublin", value_parser = load)]
+    #[arg(long, value_name = "LOAD", conflicts_with = "log", value_parser = load)]
     load: Option<f64>,
     /// Users of the model estimate run times uniformly from 1 to 1 + FACTOR times the true one
     #[arg(long, value_name = "FACTOR", default_value_t = 2.0, value_parser = factor, conflicts_with = "log")]
@@ -152,19 +152,7 @@ pub(crate) fn main(args: &SimulateArgs) -> Result<u8, Failed> {
     }
     args.one_if_written()?;
     let (logs, notes) = args.jobs(&machine)?;
-    let work = Work {
-        machine: &machine,
-        logs: &logs,
-        orders: &args.scheduler,
-        policies: &args.policy,
-        scheduling: Scheduling {
-            reservations: args.reservations as usize,
-            samples: args.samples as usize,
-            cut: args.cut,
-        },
-        span: args.svg.as_ref().map(|_| middle(&logs[0], args.svg_jobs as usize)),
-        keeps: args.svg.is_some() || args.write_swf.is_some(),
-    };
+    let work = args.work(&machine, &logs);
     let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let interrupt = Interrupt::watch();
     let done = work.run(args.threads.map_or_else(cores, usize::from), &interrupt)?;
@@ -200,6 +188,22 @@ impl SimulateArgs {
                 "give one --scheduler, one --policy and one seed (--seeds)",
             )),
             _ => Ok(()),
+        }
+    }
+
+    fn work<'a>(&'a self, machine: &'a Machine, logs: &'a [Vec<Job>]) -> Work<'a> {
+        Work {
+            machine,
+            logs,
+            orders: &self.scheduler,
+            policies: &self.policy,
+            scheduling: Scheduling {
+                reservations: self.reservations as usize,
+                samples: self.samples as usize,
+                cut: self.cut,
+            },
+            span: self.svg.as_ref().map(|_| middle(&logs[0], self.svg_jobs as usize)),
+            keeps: self.svg.is_some() || self.write_swf.is_some(),
         }
     }
 
