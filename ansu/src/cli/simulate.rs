@@ -15,7 +15,7 @@ use angara_client::report::table::Table;
 use clap::{Args, ValueEnum};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use runs::{Row, Scheduling, Work};
+use runs::{Finished, Row, Scheduling, Work};
 use serde::Serialize;
 use std::borrow::Cow;
 use std::fs::File;
@@ -156,7 +156,7 @@ pub(crate) fn main(args: &SimulateArgs) -> Result<u8, Failed> {
     let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let interrupt = Interrupt::watch();
     let done = work.run(args.threads.map_or_else(cores, usize::from), &interrupt)?;
-    let Some((rows, kept)) = done else {
+    let Some(Finished { rows, kept }) = done else {
         angara_protocol::complain!("interrupted; no result was written");
         return Ok(interrupt.status().unwrap_or(130));
     };

@@ -58,7 +58,7 @@ impl Picture<'_> {
             let Some(ran) = self.outcome.ran[index] else { continue };
             let span = (ran.start, ran.start + job.run);
             let wait = ran.start - job.submit;
-            let about = format!("job {}: {} nodes, {} s, waited {wait} s", job.number, job.nodes, job.run);
+            let about = format!("job {}, nodes: {}, {} s, waited {wait} s", job.number, job.nodes, job.run);
             let _ = write!(out, "<g><title>{about}</title>");
             self.bars(&mut out, &set.nodes, span, colour(job.nodes));
             self.bars(&mut out, &set.transit, span, "url(#transit)");
@@ -165,8 +165,10 @@ impl Picture<'_> {
         let classes: BTreeSet<usize> = self.outcome.sets.keys().map(|&job| size_class(self.jobs[job].nodes)).collect();
         let transit = self.outcome.sets.values().any(|set| !set.transit.is_empty());
         let dead = self.machine.working() < self.machine.shape().nodes();
-        let mut entries: Vec<_> =
-            classes.into_iter().map(|c| (colour(c), format!("{} nodes", class_name(c)))).collect();
+        let mut entries: Vec<_> = classes
+            .into_iter()
+            .map(|c| (colour(c), format!("{} {}", class_name(c), if c == 1 { "node" } else { "nodes" })))
+            .collect();
         entries.extend(transit.then(|| ("url(#transit)", "transit".to_string())));
         entries.extend(dead.then(|| ("#999999", "dead".to_string())));
         entries.push(("#ffffff", "free".into()));

@@ -71,6 +71,13 @@ impl Order {
     }
 }
 
+/// What all runs came to.
+pub(super) struct Finished {
+    pub(super) rows: Vec<Row>,
+    /// Outcome of the only run, where it is written.
+    pub(super) kept: Option<Outcome>,
+}
+
 /// Metrics of runs by their number, and the outcome of one that is kept.
 #[derive(Default)]
 struct Results {
@@ -83,11 +90,7 @@ impl Work<'_> {
     ///
     /// # Errors
     /// The system starts no thread at all.
-    pub(super) fn run(
-        &self,
-        threads: usize,
-        interrupt: &Interrupt,
-    ) -> Result<Option<(Vec<Row>, Option<Outcome>)>, Failed> {
+    pub(super) fn run(&self, threads: usize, interrupt: &Interrupt) -> Result<Option<Finished>, Failed> {
         let runs = self.orders.len() * self.policies.len() * self.logs.len();
         // Each job comes and ends.
         let events = 2 * self.logs.iter().map(Vec::len).sum::<usize>() * self.orders.len() * self.policies.len();
@@ -124,7 +127,7 @@ impl Work<'_> {
         if results.metrics.len() < runs {
             return Ok(None);
         }
-        Ok(Some((self.rows(&results.metrics), results.kept)))
+        Ok(Some(Finished { rows: self.rows(&results.metrics), kept: results.kept }))
     }
 
     /// What run `index` simulates: its row, and its jobs.

@@ -18,7 +18,7 @@ fn rows(args: &SimulateArgs, threads: usize) -> Vec<Row> {
     let machine = args.machine.machine().unwrap();
     let (logs, _) = args.jobs(&machine).unwrap();
     let work = args.work(&machine, &logs);
-    let (rows, kept) = work.run(threads, &Interrupt::default()).unwrap().unwrap();
+    let Finished { rows, kept } = work.run(threads, &Interrupt::default()).unwrap().unwrap();
     if let Some(outcome) = kept {
         args.write(&machine, &logs[0], &outcome, work.span).unwrap();
     }
