@@ -88,13 +88,15 @@ impl<'a> FreeBoxes<'a> {
             return Some(found);
         }
         let most = |dim: usize| rest.iter().map(|s| s[dim] as usize).max().unwrap_or(0);
-        let longest = self.longest([most(1), most(2), most(3)]);
+        let least = rest.first().map_or(1, |&s| volume(s));
+        let longest = self.longest([most(1), most(2), most(3)], least);
         let found = rest.iter().find(|s| longest.of(s[1], s[2], s[3]) >= s[0])?;
         Some((*found, self.first_corner(*found).expect("the table has this box")))
     }
 
-    /// The longest free box of every cross-section up to `most` in Y, Z and W.
-    fn longest(&self, most: [usize; 3]) -> Longest {
+    /// The longest free box of every cross-section up to `most` in Y, Z and W; 0 where none has
+    /// `least` nodes.
+    fn longest(&self, most: [usize; 3], least: usize) -> Longest {
         let mut found = Longest { most, length: vec![0; most.iter().product()] };
         if found.length.is_empty() {
             return found;
@@ -104,15 +106,20 @@ impl<'a> FreeBoxes<'a> {
             if y > 1 {
                 self.narrow(&mut y_map, &self.rows, 1, y - 1);
             }
-            if y_map.iter().all(|&long| long == 0) {
+            let long = highest(&y_map) as usize;
+            if long == 0 {
                 break;
+            }
+            if long * y * most[1] * most[2] < least {
+                continue;
             }
             let mut z_map = y_map.clone();
             for z in 1..=most[1] {
                 if z > 1 {
                     self.narrow(&mut z_map, &y_map, 2, z - 1);
                 }
-                if !self.longest_in_w(&z_map, [y, z], &mut found) {
+                let long = self.longest_in_w(&z_map, [y, z], &mut found);
+                if long * y * most[1] * most[2] < least.max(1) {
                     break;
                 }
             }
@@ -120,12 +127,12 @@ impl<'a> FreeBoxes<'a> {
         found
     }
 
-    /// Fills in one Y and Z; false if nothing is free.
-    fn longest_in_w(&self, z_map: &[u8], [y, z]: [usize; 2], found: &mut Longest) -> bool {
+    /// Fills in one Y and Z; returns the longest box with a W of 1.
+    fn longest_in_w(&self, z_map: &[u8], [y, z]: [usize; 2], found: &mut Longest) -> usize {
         let first = highest(z_map);
         *found.at(y, z, 1) = first;
         if first == 0 || found.most[2] == 1 {
-            return first > 0;
+            return first as usize;
         }
         let mut map = z_map.to_vec();
         for w in 2..=found.most[2] {
@@ -136,13 +143,13 @@ impl<'a> FreeBoxes<'a> {
                 break;
             }
         }
-        true
+        first as usize
     }
 
     /// Nodes of the largest free box.
     pub(crate) fn largest(&self) -> usize {
         let most = [1, 2, 3].map(|dim| self.shape.size(dim));
-        let longest = self.longest(most);
+        let longest = self.longest(most, 1);
         let volume = |(index, &long): (usize, &u8)| {
             let (y, z, w) = (index % most[0] + 1, index / most[0] % most[1] + 1, index / most[0] / most[1] + 1);
             y * z * w * long as usize
@@ -188,13 +195,14 @@ pub fn largest_free_box(machine: &Machine) -> usize {
 pub(crate) fn boxes(shape: &Shape, wanted: usize) -> Vec<[u8; 4]> {
     let size = |dim: usize| shape.size(dim);
     let mut found = Vec::new();
+    // The size in Z follows from the others, so that a machine of three dimensions takes two loops.
     for x in 1..=size(0).min(wanted) {
         for y in 1..=size(1).min(wanted.div_ceil(x)) {
-            for z in 1..=size(2).min(wanted.div_ceil(x * y)) {
-                let w = wanted.div_ceil(x * y * z);
+            for w in 1..=size(3).min(wanted.div_ceil(x * y)) {
+                let z = wanted.div_ceil(x * y * w);
                 let shrinks = |a: usize, rest: usize| a > 1 && (a - 1) * rest >= wanted;
-                let too_large = shrinks(x, y * z * w) || shrinks(y, x * z * w) || shrinks(z, x * y * w);
-                if w <= size(3) && !too_large {
+                let too_large = shrinks(x, y * z * w) || shrinks(y, x * z * w) || shrinks(w, x * y * z);
+                if z <= size(2) && !too_large {
                     found.push([x as u8, y as u8, z as u8, w as u8]);
                 }
             }
