@@ -14,5 +14,5 @@ mod tables;
 pub use angara_net::NodeSet;
 pub use connectivity::{CutOff, connected, joins};
 pub use machine::Machine;
-pub use search::{FirstFitBox, Search, Unconstrained};
+pub use search::{BestFitBox, FirstFitBox, Search, Unconstrained, largest_free_box};
 pub use tables::SetTables;

@@ -2,3 +2,4 @@
 //! The name is that of Angara's own tools (ANSU, paper 002, section 2.1).
 
 pub mod cli;
+pub mod queue;

@@ -1,8 +1,12 @@
 //! Searches for node sets, one file each.
 
+mod best_fit_box;
+mod boxes;
 mod first_fit_box;
 mod unconstrained;
 
+pub use best_fit_box::BestFitBox;
+pub use boxes::largest_free_box;
 pub use first_fit_box::FirstFitBox;
 pub use unconstrained::Unconstrained;
 

@@ -1,6 +1,8 @@
 //! Arguments of `angara alloc`.
 
+mod interrupt;
 mod set;
+mod simulate;
 
 use angara_client::error::Failed;
 use clap::{Args, Subcommand};
@@ -16,11 +18,14 @@ pub struct AllocArgs {
 enum AllocCommand {
     /// Find a set of free nodes in a torus with dead and busy parts
     Set(set::SetArgs),
+    /// Simulate a batch queue: how much of a torus schedulers and searches for sets use, and how long jobs wait
+    Simulate(Box<simulate::SimulateArgs>),
 }
 
 /// Does what the arguments say; the result is the exit code.
 pub fn main(args: AllocArgs) -> Result<u8, Failed> {
     match args.what {
         AllocCommand::Set(args) => set::main(&args),
+        AllocCommand::Simulate(args) => simulate::main(&args),
     }
 }

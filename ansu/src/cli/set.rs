@@ -1,6 +1,6 @@
 //! `angara alloc set`: one set of a machine with dead and busy parts.
 
-use angara_alloc::{FirstFitBox, Machine, NodeSet, Search, Unconstrained};
+use angara_alloc::{BestFitBox, FirstFitBox, Machine, NodeSet, Search, Unconstrained};
 use angara_client::error::{Failed, print_json, say};
 use angara_fabric::Outage;
 use angara_net::fault::{Fault, Site};
@@ -13,6 +13,8 @@ use serde::Serialize;
 pub(crate) enum Policy {
     /// The first free box, smallest first
     FirstFitBox,
+    /// The free box of that size which touches most nodes that are taken or dead
+    BestFitBox,
     /// The free nodes with the lowest numbers; packets of jobs cross each other
     Unconstrained,
 }
@@ -21,6 +23,7 @@ impl Policy {
     pub(crate) fn search(self) -> &'static dyn Search {
         match self {
             Policy::FirstFitBox => &FirstFitBox,
+            Policy::BestFitBox => &BestFitBox,
             Policy::Unconstrained => &Unconstrained,
         }
     }

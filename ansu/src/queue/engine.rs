@@ -1,0 +1,242 @@
+//! The simulation: events, the machine, and what a scheduler may ask of both.
+
+use super::Job;
+use super::schedule::Scheduler;
+use angara_alloc::{Machine, NodeSet, Search, largest_free_box};
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap, HashMap};
+use std::ops::{ControlFlow, Range};
+
+/// What a job's set costs, such as loads of its links: asked once per job, when it starts.
+pub trait JobCost {
+    /// A job starts on this set.
+    fn started(&mut self, _job: &Job, _set: &NodeSet, _machine: &Machine) {}
+}
+
+/// Costs nothing.
+impl JobCost for () {}
+
+/// What became of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ran {
+    /// When it started.
+    pub start: u64,
+    /// Nodes that its set held beyond those of its processes.
+    pub transit: usize,
+    /// A search found no set for it once, though enough nodes were free.
+    pub blocked: bool,
+}
+
+/// Free nodes at one instant.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sample {
+    /// Seconds.
+    pub time: u64,
+    /// Free nodes.
+    pub free: usize,
+    /// Of them, nodes of the largest free box.
+    pub largest_box: usize,
+}
+
+/// A span in which enough nodes were free for the first job that a search found no set for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Blocked {
+    /// Its beginning and end, seconds.
+    pub span: (u64, u64),
+    /// Nodes that the job asked for.
+    pub nodes: usize,
+}
+
+/// What came of a simulation.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// Per job: `None` if it was rejected.
+    pub ran: Vec<Option<Ran>>,
+    /// Spans in which fragmentation kept a job from starting, in order.
+    pub blocked: Vec<Blocked>,
+    /// Free nodes over time.
+    pub samples: Vec<Sample>,
+    /// Sets of jobs that ran in the span asked for, by job.
+    pub sets: HashMap<usize, NodeSet>,
+    /// Most jobs that waited at once.
+    pub longest_queue: usize,
+}
+
+/// What a simulation records beyond starts.
+#[derive(Clone, Debug, Default)]
+pub struct Record {
+    /// At most about so many instants at which free boxes are looked at.
+    pub samples: usize,
+    /// Sets of jobs that run in this span are kept.
+    pub sets: Range<u64>,
+}
+
+/// What a scheduler sees: the queue, the machine, and estimates of running jobs.
+pub struct Desk<'a> {
+    now: u64,
+    jobs: &'a [Job],
+    machine: Machine,
+    search: &'a dyn Search,
+    /// Waiting jobs in order of submission.
+    queue: Vec<u32>,
+    /// Estimated end, job and nodes held, of each running job.
+    running: BTreeSet<(u64, u32, usize)>,
+    /// Ends of running jobs, as they will be.
+    ends: BinaryHeap<Reverse<(u64, u32)>>,
+    sets: HashMap<u32, NodeSet>,
+    /// No set was found for so many nodes since nodes came back last.
+    hopeless: usize,
+    /// The first job at this instant for which no set was found though enough nodes are free.
+    stuck: Option<u32>,
+    blocked: Vec<bool>,
+    ran: Vec<Option<Ran>>,
+    cost: &'a mut dyn JobCost,
+}
+
+impl Desk<'_> {
+    /// The time, seconds.
+    pub fn now(&self) -> u64 {
+        self.now
+    }
+    /// Waiting jobs in order of submission.
+    pub fn queue(&self) -> &[u32] {
+        &self.queue
+    }
+    /// A job by its place in the log.
+    pub fn job(&self, job: u32) -> &Job {
+        &self.jobs[job as usize]
+    }
+    /// Number of free nodes.
+    pub fn free(&self) -> usize {
+        self.machine.free()
+    }
+    /// Running jobs: estimated end and nodes held, the first to end first.
+    pub fn running(&self) -> impl Iterator<Item = (u64, usize)> + '_ {
+        self.running.iter().map(|&(end, _, held)| (end, held))
+    }
+
+    /// Returns a set for a job, or `None` if there is none now.
+    ///
+    /// Where no set was found for a number of nodes, none is searched for as many or more until
+    /// nodes come back. For boxes and unconstrained sets this changes nothing.
+    pub fn find(&mut self, job: u32) -> Option<NodeSet> {
+        let nodes = self.job(job).nodes;
+        if nodes > self.machine.free() {
+            return None;
+        }
+        let found = if nodes < self.hopeless { self.search.find(&self.machine, nodes) } else { None };
+        if found.is_none() {
+            self.hopeless = self.hopeless.min(nodes);
+            self.blocked[job as usize] = true;
+            self.stuck = Some(self.stuck.map_or(job, |first| first.min(job)));
+        }
+        found
+    }
+
+    /// Starts the job at that place of the queue on its set.
+    pub fn start(&mut self, place: usize, set: NodeSet) {
+        let index = self.queue.remove(place);
+        let job = self.jobs[index as usize];
+        self.machine.take(&set);
+        self.cost.started(&job, &set, &self.machine);
+        self.running.insert((self.now + job.estimate, index, set.size()));
+        self.ends.push(Reverse((self.now + job.run, index)));
+        let blocked = self.blocked[index as usize];
+        self.ran[index as usize] = Some(Ran { start: self.now, transit: set.transit.len(), blocked });
+        self.sets.insert(index, set);
+    }
+
+    fn end(&mut self, index: u32) -> NodeSet {
+        let set = self.sets.remove(&index).expect("a running job has a set");
+        let job = &self.jobs[index as usize];
+        let start = self.ran[index as usize].expect("a running job has started").start;
+        self.running.remove(&(start + job.estimate, index, set.size()));
+        self.machine.give_back(&set);
+        self.hopeless = usize::MAX;
+        set
+    }
+}
+
+/// Simulates `jobs`, in order of submission, to the end of the last one. `None` if `asked` wants it to end.
+pub fn simulate(
+    machine: &Machine,
+    jobs: &[Job],
+    scheduler: &mut dyn Scheduler,
+    search: &dyn Search,
+    record: &Record,
+    cost: &mut dyn JobCost,
+    asked: &mut dyn FnMut(usize) -> ControlFlow<()>,
+) -> Option<Outcome> {
+    let mut desk = Desk {
+        now: 0,
+        jobs,
+        machine: machine.clone(),
+        search,
+        queue: Vec::new(),
+        running: BTreeSet::new(),
+        ends: BinaryHeap::new(),
+        sets: HashMap::new(),
+        hopeless: usize::MAX,
+        stuck: None,
+        blocked: vec![false; jobs.len()],
+        ran: vec![None; jobs.len()],
+        cost,
+    };
+    let mut fits = Fits { machine, search, known: HashMap::new() };
+    let mut outcome = Outcome::default();
+    let every = (2 * jobs.len()).div_ceil(record.samples.max(1)).max(1);
+    let (mut next, mut events) = (0, 0);
+    loop {
+        let submit = jobs.get(next).map(|job| job.submit);
+        let end = desk.ends.peek().map(|Reverse((end, _))| *end);
+        let Some(now) = submit.into_iter().chain(end).min() else { break };
+        if let Some(job) = desk.stuck.take() {
+            outcome.blocked.push(Blocked { span: (desk.now, now), nodes: desk.job(job).nodes });
+        }
+        desk.now = now;
+        let before = events;
+        while let Some(&Reverse((end, index))) = desk.ends.peek().filter(|Reverse((end, _))| *end == now) {
+            desk.ends.pop();
+            let set = desk.end(index);
+            let start = desk.ran[index as usize].map_or(end, |ran| ran.start);
+            if start < record.sets.end && end > record.sets.start {
+                outcome.sets.insert(index as usize, set);
+            }
+            scheduler.ended(index, &desk);
+            events += 1;
+        }
+        while let Some(job) = jobs.get(next).filter(|job| job.submit == now) {
+            if fits.empty(job.nodes) {
+                desk.queue.push(next as u32);
+            }
+            next += 1;
+            events += 1;
+        }
+        outcome.longest_queue = outcome.longest_queue.max(desk.queue.len());
+        scheduler.pass(&mut desk);
+        if record.samples > 0 && before / every != events / every {
+            let (free, largest_box) = (desk.machine.free(), largest_free_box(&desk.machine));
+            outcome.samples.push(Sample { time: now, free, largest_box });
+        }
+        if events / 256 != before / 256 && asked(events).is_break() {
+            return None;
+        }
+    }
+    assert!(desk.queue.is_empty(), "a scheduler starts what fits the empty machine");
+    outcome.ran = desk.ran;
+    Some(outcome)
+}
+
+/// Sizes of jobs that the empty machine has a set for.
+struct Fits<'a> {
+    machine: &'a Machine,
+    search: &'a dyn Search,
+    known: HashMap<usize, bool>,
+}
+
+impl Fits<'_> {
+    fn empty(&mut self, nodes: usize) -> bool {
+        let search = || self.search.find(self.machine, nodes).is_some();
+        *self.known.entry(nodes).or_insert_with(search)
+    }
+}

@@ -1,0 +1,30 @@
+//! Schedulers: which waiting job starts next.
+//!
+//! Plans ahead are by numbers of nodes and by estimates of run times, as batch systems make them. Only
+//! when a job is to start does the search for its set decide: on a machine with shapes, enough free
+//! nodes may still be no set, and then the job waits for the next end of another one.
+
+mod conservative;
+mod easy;
+mod fcfs;
+mod profile;
+#[cfg(test)]
+mod tests;
+
+pub use conservative::Conservative;
+pub use easy::Easy;
+pub use fcfs::Fcfs;
+
+use super::engine::Desk;
+
+/// An order in which waiting jobs start.
+pub trait Scheduler {
+    /// Name, as the command line has it.
+    fn name(&self) -> &'static str;
+
+    /// A job has ended.
+    fn ended(&mut self, _job: u32, _desk: &Desk) {}
+
+    /// Starts what may start now. Called at every instant at which jobs have ended or were submitted.
+    fn pass(&mut self, desk: &mut Desk);
+}

@@ -1,0 +1,190 @@
+//! Properties of every scheduler, on random queues.
+
+use super::easy::Shadow;
+use super::{Conservative, Desk, Easy, Fcfs, Scheduler};
+use crate::queue::engine::{Outcome, Record, simulate};
+use crate::queue::{Job, JobCost};
+use angara_alloc::{BestFitBox, FirstFitBox, Machine, NodeSet, Search, Unconstrained};
+use angara_fabric::Outage;
+use proptest::prelude::*;
+use std::ops::ControlFlow;
+
+const SEARCHES: [&dyn Search; 3] = [&FirstFitBox, &BestFitBox, &Unconstrained];
+
+fn machine() -> Machine {
+    Machine::new("4x3x2".parse().unwrap(), &[Outage::Node(5)])
+}
+
+fn run(jobs: &[Job], scheduler: &mut dyn Scheduler, search: &dyn Search, cost: &mut dyn JobCost) -> Outcome {
+    let record = Record { samples: 10, sets: 0..u64::MAX };
+    simulate(&machine(), jobs, scheduler, search, &record, cost, &mut |_| ControlFlow::Continue(())).unwrap()
+}
+
+fn jobs(exact: bool) -> impl Strategy<Value = Vec<Job>> {
+    let job = (0u64..12, 1usize..=24, 1u64..40, 0u64..30);
+    prop::collection::vec(job, 1..60).prop_map(move |rows| {
+        let mut submit = 0;
+        let make = |(number, (wait, nodes, run, more))| {
+            submit += wait;
+            Job { number, submit, nodes, run, estimate: run + if exact { 0 } else { more } }
+        };
+        (0..).zip(rows).map(make).collect()
+    })
+}
+
+/// Notes what reservations are made, and looks at the head before each pass.
+struct Watched<'a, S> {
+    inner: S,
+    check: &'a mut dyn FnMut(&Desk, &S),
+}
+
+impl<S: Scheduler> Scheduler for Watched<'_, S> {
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+    fn ended(&mut self, job: u32, desk: &Desk) {
+        self.inner.ended(job, desk);
+    }
+    fn pass(&mut self, desk: &mut Desk) {
+        self.inner.pass(desk);
+        (self.check)(desk, &self.inner);
+    }
+}
+
+/// All that must hold of any schedule.
+fn sound(jobs: &[Job], outcome: &Outcome) -> Result<(), TestCaseError> {
+    let machine = machine();
+    let mut spans = vec![];
+    for (index, job) in jobs.iter().enumerate() {
+        let Some(ran) = outcome.ran[index] else {
+            prop_assert!(job.nodes > 12, "only sizes that no box has are rejected: {:?}", job);
+            continue;
+        };
+        let set = &outcome.sets[&index];
+        prop_assert!(ran.start >= job.submit && set.nodes.len() == job.nodes && set.transit.len() == ran.transit);
+        prop_assert!(set.held().all(|node| !machine.is_dead(node)));
+        spans.extend(set.held().map(|node| (node, ran.start, ran.start + job.run)));
+    }
+    spans.sort_unstable();
+    for pair in spans.windows(2) {
+        prop_assert!(pair[0].0 != pair[1].0 || pair[0].2 <= pair[1].1, "a node of two jobs: {:?}", pair);
+    }
+    Ok(())
+}
+
+proptest! {
+    #[test]
+    fn no_node_is_used_by_two_jobs_at_once(jobs in jobs(false)) {
+        for search in SEARCHES {
+            let schedulers: [&mut dyn Scheduler; 4] = [&mut Fcfs, &mut Easy, &mut Conservative::new(100), &mut Conservative::new(2)];
+            for scheduler in schedulers {
+                sound(&jobs, &run(&jobs, scheduler, search, &mut ()))?;
+            }
+        }
+    }
+
+    #[test]
+    fn fcfs_starts_in_order(jobs in jobs(false)) {
+        for search in SEARCHES {
+            let starts: Vec<u64> = run(&jobs, &mut Fcfs, search, &mut ()).ran.iter().flatten().map(|r| r.start).collect();
+            prop_assert!(starts.is_sorted(), "{:?}", starts);
+        }
+    }
+
+    #[test]
+    fn easy_never_delays_the_head_beyond_its_shadow(jobs in jobs(false)) {
+        // The latest promise to each job while it was the head.
+        let mut promised: Vec<(u32, u64)> = vec![];
+        let mut check = |desk: &Desk, _: &Easy| {
+            if let Some(&head) = desk.queue().first() {
+                let shadow = Shadow::of(desk.free(), desk.job(head).nodes, desk.running()).unwrap();
+                promised.push((head, shadow.time));
+            }
+        };
+        let outcome = run(&jobs, &mut Watched { inner: Easy, check: &mut check }, &Unconstrained, &mut ());
+        for (head, shadow) in promised {
+            let start = outcome.ran[head as usize].unwrap().start;
+            prop_assert!(start <= shadow, "job {} was to start by {} and did at {}", head, shadow, start);
+        }
+    }
+
+    #[test]
+    fn conservative_keeps_every_first_reservation(jobs in jobs(true)) {
+        let mut first = std::collections::BTreeMap::new();
+        let mut check = |_: &Desk, scheduler: &Conservative| {
+            scheduler.reservations().for_each(|(job, start)| { first.entry(job).or_insert(start); });
+        };
+        let inner = Conservative::new(100);
+        let outcome = run(&jobs, &mut Watched { inner, check: &mut check }, &Unconstrained, &mut ());
+        for (job, reserved) in first {
+            prop_assert_eq!(outcome.ran[job as usize].unwrap().start, reserved, "job {}", job);
+        }
+    }
+
+    #[test]
+    fn compression_only_moves_reservations_forward(jobs in jobs(false)) {
+        let mut last = std::collections::BTreeMap::new();
+        let mut later = vec![];
+        let mut check = |_: &Desk, scheduler: &Conservative| {
+            for (job, start) in scheduler.reservations() {
+                if last.insert(job, start).is_some_and(|before| before < start) {
+                    later.push(job);
+                }
+            }
+        };
+        let inner = Conservative::new(100);
+        run(&jobs, &mut Watched { inner, check: &mut check }, &Unconstrained, &mut ());
+        prop_assert!(later.is_empty(), "{:?}", later);
+    }
+}
+
+fn job(number: u64, submit: u64, nodes: usize, run: u64) -> Job {
+    Job { number, submit, nodes, run, estimate: run }
+}
+
+fn starts(outcome: &Outcome) -> Vec<u64> {
+    outcome.ran.iter().map(|ran| ran.unwrap().start).collect()
+}
+
+#[test]
+fn each_scheduler_lets_others_overtake() {
+    // 23 nodes work. The second job waits for the first; the fourth fits before it, the fifth beside it.
+    let jobs = [job(0, 0, 20, 100), job(1, 1, 21, 50), job(2, 2, 20, 10), job(3, 3, 3, 90), job(4, 4, 2, 200)];
+    let run = |scheduler: &mut dyn Scheduler| starts(&run(&jobs, scheduler, &Unconstrained, &mut ()));
+    assert_eq!(run(&mut Fcfs), [0, 100, 150, 150, 160]);
+    assert_eq!(run(&mut Easy), [0, 100, 150, 3, 93]);
+    assert_eq!(run(&mut Conservative::new(9)), [0, 100, 150, 3, 93]);
+}
+
+#[test]
+fn conservative_protects_the_second_job_and_easy_does_not() {
+    let jobs = [job(0, 0, 20, 100), job(1, 1, 21, 50), job(2, 2, 22, 10), job(3, 3, 2, 200)];
+    let run = |scheduler: &mut dyn Scheduler| starts(&run(&jobs, scheduler, &Unconstrained, &mut ()));
+    assert_eq!(run(&mut Easy), [0, 100, 203, 3]);
+    assert_eq!(run(&mut Conservative::new(9)), [0, 100, 150, 160]);
+    assert_eq!(run(&mut Conservative::new(1)), [0, 100, 150, 160], "one reservation: later jobs have none to start by");
+}
+
+#[test]
+fn fragmentation_is_seen_and_costs_are_asked_for() {
+    #[derive(Default)]
+    struct Count(usize);
+    impl JobCost for Count {
+        fn started(&mut self, job: &Job, set: &NodeSet, machine: &Machine) {
+            assert!(set.nodes.len() == job.nodes && set.nodes.iter().all(|&node| !machine.is_free(node)));
+            self.0 += 1;
+        }
+    }
+    // A ring of 6: two jobs of 2 with a single job between end so that 4 are free in two pieces of 2 and 2.
+    let machine = Machine::new("mesh:6".parse().unwrap(), &[]);
+    let jobs = [job(0, 0, 2, 5), job(1, 0, 1, 50), job(2, 0, 3, 5), job(3, 6, 4, 10)];
+    let mut cost = Count::default();
+    let record = Record { samples: 100, sets: 0..0 };
+    let go = &mut |_| ControlFlow::Continue(());
+    let outcome = simulate(&machine, &jobs, &mut Easy, &FirstFitBox, &record, &mut cost, go).unwrap();
+    assert_eq!((starts(&outcome), cost.0), (vec![0, 0, 0, 50], 4));
+    assert!(outcome.ran[3].unwrap().blocked && !outcome.ran[2].unwrap().blocked);
+    assert_eq!(outcome.blocked.iter().map(|b| (b.span, b.nodes)).collect::<Vec<_>>(), [((6, 50), 4)]);
+    let sample = outcome.samples.iter().find(|s| s.time == 6).unwrap();
+    assert_eq!((sample.free, sample.largest_box), (5, 3));
+}
