@@ -1,10 +1,13 @@
 //! Which links can be used: what is dead, and where one part of the machine ends and another begins.
 
+use super::candidates::candidates;
 use super::net::{DIRS, NONE, Net, link_index};
 use super::route::Route;
+use super::table::plain;
 use crate::bits::bits;
 use crate::types::{Link, Outage};
-use angara_net::torus::{Direction, NodeId, Shape};
+use angara_net::NodeSet;
+use angara_net::torus::{NodeId, Shape};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -75,6 +78,18 @@ impl Links {
         self.find_runs();
     }
 
+    /// The links inside a set, which is part 0: those that work. No others can be used.
+    pub fn inside(&self, set: &NodeSet) -> Links {
+        let net = self.net.clone();
+        let part = vec![REST; net.nodes];
+        let (dead_links, dead_nodes) = (self.dead_links.clone(), self.dead_nodes.clone());
+        let mut links = Links { net, dead_links, dead_nodes, part, run: Vec::new() };
+        set.held().for_each(|node| links.part[node as usize] = 0);
+        links.run = vec![0; links.net.nodes * DIRS];
+        links.find_runs_of(|| set.held());
+        links
+    }
+
     /// Takes a cable (both directions) or a node out of service, or back.
     pub(super) fn set(&mut self, what: Outage, dead: bool) {
         match what {
@@ -112,11 +127,26 @@ impl Links {
         if !self.any_dead() && self.part.is_empty() {
             return;
         }
-        let mut run = vec![WHOLE; self.net.nodes * DIRS];
-        let all = || (0..self.net.nodes as NodeId).flat_map(|node| (0..DIRS).map(move |dir| (node, dir)));
-        all().filter(|&(node, dir)| self.cut(node, dir)).for_each(|(node, dir)| run[link_index(node, dir)] = 0);
+        self.run = vec![0; self.net.nodes * DIRS];
+        let nodes = self.net.nodes as NodeId;
+        self.find_runs_of(|| 0..nodes);
+    }
+
+    /// The same for links that begin at these nodes.
+    fn find_runs_of<N: Iterator<Item = NodeId>>(&mut self, nodes: impl Fn() -> N) {
+        let mut down = vec![false; self.net.nodes];
+        self.dead_nodes.iter().for_each(|node| down[*node as usize] = true);
+        let mut run = std::mem::take(&mut self.run);
+        for (node, dir) in nodes().flat_map(|node| (0..DIRS).map(move |dir| (node, dir))) {
+            let far = self.net.neighbour(node, dir);
+            let cut = far == NONE || self.part(node) != self.part(far) || down[node as usize] || down[far as usize];
+            run[link_index(node, dir)] = if cut { 0 } else { WHOLE };
+        }
+        for link in &self.dead_links {
+            run[link_index(link.node, link.dir.index())] = 0;
+        }
         // Back from each gap, link by link, to the gap before it.
-        for (gap, dir) in all() {
+        for (gap, dir) in nodes().flat_map(|node| (0..DIRS).map(move |dir| (node, dir))) {
             if run[link_index(gap, dir)] != 0 {
                 continue;
             }
@@ -131,14 +161,17 @@ impl Links {
         self.run = run;
     }
 
-    /// True for a link that is not there or dead, or that has a dead end or ends in two parts.
-    fn cut(&self, node: NodeId, dir: usize) -> bool {
-        let far = self.net.neighbour(node, dir);
-        far == NONE
-            || self.part(node) != self.part(far)
-            || self.dead_nodes.contains(&node)
-            || self.dead_nodes.contains(&far)
-            || self.dead_links.contains(&Link { node, dir: Direction::ALL[dir] })
+    /// Tells whether some route of the grammar leads from `src` to `dst` over usable links.
+    pub fn any_route(&self, src: NodeId, dst: NodeId) -> bool {
+        if !self.node_up(src) || !self.node_up(dst) || self.part(src) != self.part(dst) {
+            return false;
+        }
+        if self.carry(src, dst, &plain(&self.net, &[], src, dst)) {
+            return true;
+        }
+        let mut found = false;
+        candidates(self, src, dst, true, |route, _| found = found || self.carry(src, dst, &route));
+        found
     }
 
     /// True if `route` crosses usable links only.

@@ -52,7 +52,7 @@ impl Routes {
 
     /// The routes of one set in a machine with these links; no other part has a table. The set is number 0.
     pub fn alone(links: &Links, set: &NodeSet, ways: Ways) -> Routes {
-        let mut routes = Routes { links: links.clone(), ..Routes::new(links.net.clone()) };
+        let mut routes = Routes { links: links.inside(set), ..Routes::new(links.net.clone()) };
         routes.insert(0, set, ways);
         routes.count_places();
         let part = routes.parts.remove(&0).map(|part| Arc::new(part.again(&routes.links, &[])));
@@ -95,6 +95,7 @@ impl Routes {
     /// nodes of no set whose routes crossed the set.
     pub fn form(&mut self, id: u32, set: &NodeSet, ways: Ways) {
         debug_assert!(id != REST && !self.parts.contains_key(&id), "set {id} is there already");
+        self.links.assign(set.held(), id);
         self.insert(id, set, ways);
         self.divide(&[id, REST]);
     }
@@ -102,7 +103,6 @@ impl Routes {
     fn insert(&mut self, id: PartId, set: &NodeSet, ways: Ways) {
         let mut nodes = set.nodes.clone();
         nodes.sort_unstable();
-        self.links.assign(set.held(), id);
         self.parts.insert(id, Arc::new(Part::new(id, nodes.into(), ways)));
     }
 
