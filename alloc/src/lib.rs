@@ -6,6 +6,7 @@
 //! [`Search`] finds a [`NodeSet`].
 
 mod machine;
+pub mod mapping;
 mod search;
 mod set;
 

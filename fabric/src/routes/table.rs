@@ -19,7 +19,7 @@ use super::way::Way;
 use crate::bits::bits;
 use crate::types::{Link, Outage};
 use angara_abi::packet::Detour;
-use angara_net::torus::{Direction, NodeId};
+use angara_net::torus::{Direction, NodeId, Shape};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -52,6 +52,15 @@ impl Routes {
             out_of_order: false,
             balanced: Arc::default(),
         }
+    }
+
+    /// Default routes of a network of which these cables and nodes are out of service.
+    pub fn of(shape: Shape, dead: &[Outage]) -> Routes {
+        let mut routes = Routes::new(Arc::new(Net::new(shape)));
+        if !dead.is_empty() {
+            routes.replace(dead);
+        }
+        routes
     }
 
     /// With routes that even out all-to-all traffic.
