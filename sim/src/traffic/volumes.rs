@@ -183,7 +183,13 @@ fn matrix(file: TextFile, count: Count) -> Result<Volumes, Error> {
         return Err(file.wrong(1, why));
     }
     let shown = file.clone();
-    let rows = Matrix::from(file).rows((processes, "processes"))?;
+    let rows = Matrix::from(file).rows((processes, "processes")).map_err(|e| match e {
+        Error::Setting { path, line, message } => {
+            let message = format!("{message} (read as a matrix, as it is neither a report nor a recording)");
+            Error::Setting { path, line, message }
+        }
+        other => other,
+    })?;
     let largest = rows.iter().flat_map(|(row, _)| row).map(|(_, rate)| *rate).fold(0.0, f64::max);
     let whole = rows.iter().flat_map(|(row, _)| row).all(|(_, rate)| rate.fract() == 0.0);
     let scale = (!whole).then(|| LARGEST as f64 / largest);
@@ -266,7 +272,7 @@ mod tests {
             ("{\"format\": 2,\n 3}", Count::UpTo(8), "F:2: this is no report"),
             ("0 1\n1 0\n", Count::Exactly(3), "F:1: a matrix of 2 processes, not 3"),
             ("0 1 4\n0 9 4\n", Count::Exactly(8), "F:2: `9` is no target; there are processes 0 to 7"),
-            ("hello\nworld and all\n", Count::UpTo(8), "F:1: 1 numbers, where a matrix for 8 processes"),
+            ("hello\nworld\nand all\n", Count::UpTo(8), "F:1: `hello` is no rate; give a number that is at least 0 (read as a matrix"),
             ("0 0\n0 4\n", Count::UpTo(8), "--traffic is F: no process sends another one anything"),
             ("0 1 1e300\n", Count::UpTo(8), "F:1: 1"),
         ] {
