@@ -94,7 +94,7 @@ pub(crate) fn main(args: &MapArgs) -> Result<u8, Failed> {
     let sites = args.sites()?;
     let volumes = args.volumes(&sites)?;
     let traffic = Traffic::new(volumes.processes, volumes.pairs.iter().copied()).map_err(|e| args.refused(&e))?;
-    let mut compared = Compared::new(args, &sites, &traffic)?;
+    let compared = Compared::new(args, &sites, &traffic)?;
     let refused = |e: MappingError| args.refused(&e);
     let linear = sites.linear(volumes.processes).map_err(refused)?;
     let auto = mapping::map(&traffic, &sites, Effort::seeded(args.seed)).map_err(refused)?;
@@ -183,8 +183,8 @@ fn numbers(list: &str) -> Result<Vec<NodeId>, String> {
 
 /// The placement as a file for `--map file:F`.
 fn written(args: &MapArgs, sites: &Sites, nodes: &[NodeId]) -> String {
-    let mut text =
-        format!("# {} processes of {} on {}\n", nodes.len(), args.traffic.display(), sites.shape()).replace('\r', " ");
+    let from = args.traffic.display().to_string().replace(['\n', '\r'], " ");
+    let mut text = format!("# {} processes of {from} on {}\n", nodes.len(), sites.shape());
     for node in shown(sites, nodes) {
         let _ = writeln!(text, "{node}");
     }
@@ -211,7 +211,7 @@ impl<'a> Compared<'a> {
         let shape = sites.shape();
         let topology = if shape.is_torus() { format!("torus:{shape}") } else { shape.to_string() };
         let keys = Keys {
-            topology: Some(topology.parse().map_err(|e| Failed::usage(format!("--torus {shape}: {e}"), ""))?),
+            topology: Some(topology.parse().expect("a torus or mesh of the chip is one of simulations, too")),
             fault: (!args.machine.faults.is_empty()).then(|| args.machine.faults.clone()),
             ..Keys::default()
         };
@@ -224,7 +224,7 @@ impl<'a> Compared<'a> {
     }
 
     /// Means of placements that are called `name`.
-    fn row(&mut self, name: &str, placements: &[Vec<NodeId>]) -> Result<Row, Failed> {
+    fn row(&self, name: &str, placements: &[Vec<NodeId>]) -> Result<Row, Failed> {
         let costs = placements.iter().map(|nodes| mapping::cost(self.traffic, self.sites, nodes));
         let no_route = |e: MappingError| Failed::runtime(e.to_string(), "give fewer faults");
         let costs = costs.collect::<Result<Vec<_>, _>>().map_err(no_route)?;

@@ -272,7 +272,11 @@ mod tests {
             ("{\"format\": 2,\n 3}", Count::UpTo(8), "F:2: this is no report"),
             ("0 1\n1 0\n", Count::Exactly(3), "F:1: a matrix of 2 processes, not 3"),
             ("0 1 4\n0 9 4\n", Count::Exactly(8), "F:2: `9` is no target; there are processes 0 to 7"),
-            ("hello\nworld\nand all\n", Count::UpTo(8), "F:1: `hello` is no rate; give a number that is at least 0 (read as a matrix"),
+            (
+                "hello\nworld\nand all\n",
+                Count::UpTo(8),
+                "F:1: `hello` is no rate; give a number that is at least 0 (read as a matrix",
+            ),
             ("0 0\n0 4\n", Count::UpTo(8), "--traffic is F: no process sends another one anything"),
             ("0 1 1e300\n", Count::UpTo(8), "F:1: 1"),
         ] {

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 const SEED: u64 = 1;
 
 /// What the PEs are expected to send each other.
-pub struct Expected {
+pub(super) struct Expected {
     file: PathBuf,
     traffic: Traffic,
 }
