@@ -26,12 +26,13 @@ fn placement(report: &Value) -> Vec<u32> {
     serde_json::from_value(report["placement"].clone()).expect("nodes")
 }
 
-/// Payload bytes times hops of all pairs, and the most hops between two PEs that talk.
+/// Payload bytes times hops of what the program puts, and the most hops between two PEs of which one does. The library
+/// itself sends a few words between others.
 fn way(report: &Value) -> (u64, u32) {
     let shape: Shape = TORUS.parse().expect("a torus");
     let placement = placement(report);
     let (mut hop_bytes, mut farthest) = (0, 0);
-    for pair in report["pairs"].as_array().expect("rows") {
+    for pair in report["pairs"].as_array().expect("rows").iter().filter(|pair| pair[2] == "put") {
         let number = |column: usize| pair[column].as_u64().expect("a number");
         let hops = shape.distance(placement[number(0) as usize], placement[number(1) as usize]);
         // There and back.
@@ -63,7 +64,8 @@ fn partners_become_neighbours_and_the_program_ends_earlier() {
     command.arg(test.file("linear.json")).arg("--write").arg(&places);
     let found: Value = serde_json::from_str(&test.run(command).success().stdout).expect("JSON");
     let [first, .., last] = &found["placements"].as_array().expect("rows")[..] else { panic!("{found}") };
-    assert_eq!((first["hops_per_byte"].as_f64(), last["hops_per_byte"].as_f64()), (Some(4.0), Some(1.0)));
+    let hops = |row: &Value| row["hops_per_byte"].as_f64().expect("a number");
+    assert!((hops(first) - 4.0).abs() < 0.01 && (hops(last) - 1.0).abs() < 0.01, "{found}");
     assert!(last["simulated_ns"].as_f64() < first["simulated_ns"].as_f64(), "{found}");
     let again = report(&test, &format!("file:{}", places.display()), "again.json");
     assert_eq!(placement(&again), placement(&auto));
