@@ -1,6 +1,6 @@
 //! `--map auto:FILE`: a placement found from what the PEs sent each other in an earlier run.
 
-use super::RunArgs;
+use super::{MapArg, RunArgs};
 use angara_alloc::mapping::{Effort, Sites, Traffic, cost, map};
 use angara_client::error::Failed;
 use angara_fabric::Outage;
@@ -19,8 +19,16 @@ pub(super) struct Expected {
 }
 
 impl Expected {
+    /// Reads it if the placement is to be found by it.
+    pub(super) fn of(args: &RunArgs) -> Result<Option<Expected>, Failed> {
+        match &args.map {
+            MapArg::Auto(file) => Expected::read(file, args).map(Some),
+            _ => Ok(None),
+        }
+    }
+
     /// Reads it from a report, a recording or a matrix for as many PEs as there will be.
-    pub(super) fn read(file: &Path, args: &RunArgs) -> Result<Expected, Failed> {
+    fn read(file: &Path, args: &RunArgs) -> Result<Expected, Failed> {
         if args.cluster.is_some() {
             let why = "--map auto takes all nodes of a torus, and those of a cluster may not all be up";
             let remedy = format!(

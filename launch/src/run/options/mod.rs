@@ -391,10 +391,7 @@ impl JobPlan {
             let why = format!("routes=balanced on {shape}: balanced routes are found for up to {BALANCED_NODES} nodes");
             return Err(Failed::usage(why, "give a smaller --torus, or leave routes=balanced out"));
         }
-        let expected = match &args.map {
-            MapArg::Auto(file) => Some(Expected::read(file, args)?),
-            _ => None,
-        };
+        let expected = Expected::of(args)?;
         let program = find_program(&args.command[0], std::env::var_os("PATH"))?;
         let mpi = mpi::MpiPlan::new(args, &program)?;
         if args.check.contains(&Check::Races) && mpi.kind.is_some() {
