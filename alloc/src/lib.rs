@@ -8,6 +8,7 @@
 mod bound;
 mod connectivity;
 mod machine;
+pub mod mapping;
 mod search;
 mod tables;
 

@@ -35,6 +35,7 @@ mod limits;
 mod lives;
 mod machines;
 mod mailbox;
+mod mapping;
 mod matrix;
 mod metrics;
 mod mpi;

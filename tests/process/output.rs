@@ -61,7 +61,8 @@ fn commands_that_need_no_daemon() {
     )
     .expect("scratch file");
     test.run(test.angara(["sim", "sweep", "sweep.toml", "--out", "merged"])).success();
-    let commands: [(&str, &[&str]); 32] = [
+    std::fs::write(test.file("traffic.txt"), "0 1 5\n1 0 5\n").expect("scratch file");
+    let commands: [(&str, &[&str]); 33] = [
         ("angara", &["--help"]),
         ("angara", &["--version"]),
         ("angara", &["run", "--help"]),
@@ -78,6 +79,7 @@ fn commands_that_need_no_daemon() {
         ("angara", &["plan", "matmul"]),
         ("angara", &["plan", "routes"]),
         ("angara", &["plan", "tree"]),
+        ("angara", &["alloc", "map", "--torus", "2x2", "-n", "2", "--traffic", "traffic.txt"]),
         ("angara", &["sim", "run", "--topology", "torus:2x2", "--cycles", "20", "--warmup", "10"]),
         ("angara", &["sim", "run", "--topology", "torus:2x2", "--cycles", "20", "--warmup", "10", "--json"]),
         ("angara", &["sim", "sweep", "sweep.toml"]),

@@ -1,6 +1,7 @@
 //! Arguments of `angara alloc`.
 
 mod interrupt;
+mod map;
 mod set;
 mod simulate;
 
@@ -20,6 +21,8 @@ enum AllocCommand {
     Set(set::SetArgs),
     /// Simulate a batch queue: how much of a torus schedulers and searches for sets use, and how long jobs wait
     Simulate(Box<simulate::SimulateArgs>),
+    /// Place processes on nodes, near those they send most to
+    Map(map::MapArgs),
 }
 
 /// Does what the arguments say; the result is the exit code.
@@ -27,5 +30,6 @@ pub fn main(args: AllocArgs) -> Result<u8, Failed> {
     match args.what {
         AllocCommand::Set(args) => set::main(&args),
         AllocCommand::Simulate(args) => simulate::main(&args),
+        AllocCommand::Map(args) => map::main(&args),
     }
 }

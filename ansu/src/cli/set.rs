@@ -45,7 +45,7 @@ impl MachineArgs {
         Ok(Machine::new(self.torus, &self.outages()?))
     }
 
-    fn outages(&self) -> Result<Vec<Outage>, Failed> {
+    pub(crate) fn outages(&self) -> Result<Vec<Outage>, Failed> {
         self.faults.iter().map(|text| outage(text, &self.torus)).collect()
     }
 }

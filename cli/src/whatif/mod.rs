@@ -37,7 +37,7 @@ pub(crate) struct WhatIfArgs {
     /// Machines: names, or files that end in .toml
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     machine: Vec<String>,
-    /// Placements: linear, random:SEED, random:FIRST..LAST, file:F
+    /// Placements: linear, random:SEED, random:FIRST..LAST, file:F, auto:F
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     map: Vec<String>,
     /// Most PEs on one node

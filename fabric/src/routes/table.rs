@@ -43,11 +43,11 @@ pub struct Routes {
 }
 
 impl Routes {
-    /// The routes of a machine in which everything works. Balanced ones ([`Ways::Balanced`]) are made
-    /// for at most [`super::BALANCED_NODES`] nodes.
-    pub fn of(shape: Shape, ways: Ways) -> Routes {
-        let net = Arc::new(Net::new(shape));
-        if ways == Ways::Balanced { Routes::balanced(net) } else { Routes::new(net) }
+    /// The routes of a machine in which these cables and nodes, which must exist, are out of service.
+    pub fn of(shape: Shape, dead: &[Outage]) -> Routes {
+        let mut routes = Routes::new(Arc::new(Net::new(shape)));
+        routes.replace(dead);
+        routes
     }
 
     /// The routes of one set in a machine with these links; no other part has a table. The set is number 0.

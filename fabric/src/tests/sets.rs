@@ -323,8 +323,7 @@ fn tables_are_complete_wherever_any_can_be() {
     ] {
         let shape: Shape = text.parse().unwrap();
         for dead in outages(&shape, most) {
-            let mut routes = Routes::of(shape, Ways::Parity);
-            routes.replace(&dead);
+            let routes = Routes::of(shape, &dead);
             let up: Vec<u32> = (0..shape.nodes() as u32).filter(|n| routes.node_up(*n)).collect();
             let pairs: Vec<(u32, u32)> =
                 up.iter().flat_map(|a| up.iter().map(move |b| (*a, *b))).filter(|(a, b)| a != b).collect();

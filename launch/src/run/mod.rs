@@ -488,6 +488,7 @@ fn options_of(args: &RunArgs, plan: &JobPlan) -> RunOptions {
         MapArg::Nodes(_) => "by the launcher".into(),
         MapArg::Random(seed) => format!("random:{seed}"),
         MapArg::File(f) => format!("file:{}", f.display()),
+        MapArg::Auto(f) => format!("auto:{}", f.display()),
     };
     RunOptions {
         pes: args.pes,

@@ -88,9 +88,21 @@ impl TextFile {
     /// # Errors
     /// No whole number, or beyond the last rank.
     pub fn rank(&self, line: usize, what: &str, word: &str, count: u32) -> Result<u32, Error> {
-        let rank = word.parse().ok().filter(|rank| *rank < count);
-        let why = || format!("`{word}` is no {what}; the network has nodes 0 to {}", count - 1);
-        rank.ok_or_else(|| self.wrong(line, why()))
+        self.number_of(line, what, word, (count, "nodes"))
+    }
+
+    /// The number of one of so many of a kind, such as nodes, in line `line`.
+    pub(super) fn number_of(
+        &self,
+        line: usize,
+        what: &str,
+        word: &str,
+        (count, kind): (u32, &str),
+    ) -> Result<u32, Error> {
+        let have = if kind == "nodes" { "the network has" } else { "there are" };
+        let number = word.parse().ok().filter(|number| *number < count);
+        let why = || format!("`{word}` is no {what}; {have} {kind} 0 to {}", count.saturating_sub(1));
+        number.ok_or_else(|| self.wrong(line, why()))
     }
 }
 

@@ -15,14 +15,14 @@ use std::collections::{BTreeMap, HashMap};
 /// Columns of Noxim's table.
 const NOXIM: [&str; 7] = ["src", "dst", "pir", "por", "t_on", "t_off", "t_period"];
 /// Version of the reports that are read.
-const REPORT_FORMAT: u32 = 2;
+pub(super) const REPORT_FORMAT: u32 = 2;
 
 /// A file of rates.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Matrix(TextFile);
 
 /// Rates of each source, with the first of its lines.
-type Rows = Vec<(Vec<(u32, f64)>, usize)>;
+pub(super) type Rows = Vec<(Vec<(u32, f64)>, usize)>;
 
 /// What is read of a report.
 #[derive(Deserialize)]
@@ -31,6 +31,12 @@ struct Reported {
     shape: Shape,
     placement: Vec<u32>,
     pairs: Vec<PairReport>,
+}
+
+impl From<TextFile> for Matrix {
+    fn from(file: TextFile) -> Matrix {
+        Matrix(file)
+    }
 }
 
 impl Matrix {
@@ -59,10 +65,8 @@ impl Matrix {
     pub fn prepare(&self, count: u32) -> Result<(Vec<Alias>, Weights), Error> {
         let rows = if self.0.text().trim_start().starts_with('{') {
             self.report(count)?
-        } else if self.is_dense(count) {
-            self.dense(count)?
         } else {
-            self.pairs(count)?
+            self.rows((count, "nodes"))?
         };
         let sum = |(row, line): &(Vec<(u32, f64)>, usize)| (row.iter().map(|(_, rate)| rate).sum(), *line);
         let sums: Vec<(f64, usize)> = rows.iter().map(sum).collect();
@@ -71,6 +75,11 @@ impl Matrix {
         }
         let weights = Weights::new(self.0.clone(), sums)?;
         Ok((rows.iter().map(|(row, _)| Alias::new(row)).collect(), weights))
+    }
+
+    /// Rates of each of so many of a kind, such as nodes, if the file is no report.
+    pub(super) fn rows(&self, of: (u32, &str)) -> Result<Rows, Error> {
+        if self.is_dense(of.0) { self.dense(of) } else { self.pairs(of) }
     }
 
     /// True for a line per rank; lines of three to seven words are pairs unless there are as many ranks.
@@ -82,19 +91,19 @@ impl Matrix {
         !noxim && (columns == count as usize || !(3..=NOXIM.len()).contains(&columns))
     }
 
-    fn dense(&self, count: u32) -> Result<Rows, Error> {
+    fn dense(&self, (count, kind): (u32, &str)) -> Result<Rows, Error> {
         let mut rows: Rows = Vec::new();
         let mut last = 1;
         for (line, words) in self.0.lines() {
             if rows.len() == count as usize {
-                let why = format!("line {} of a matrix for {count} nodes", count + 1);
+                let why = format!("line {} of a matrix for {count} {kind}", count + 1);
                 let remedy = "end it before, or add a line that begins with % if lines are SRC DST RATE";
                 return Err(self.0.wrong(line, format!("{why}; {remedy}")));
             }
             let rates = words.map(|word| self.0.rate(line, word)).collect::<Result<Vec<f64>, _>>()?;
             if rates.len() != count as usize {
                 let why = format!(
-                    "{} numbers, where a matrix for {count} nodes has {count} in each line; or write lines SRC DST RATE",
+                    "{} numbers, where a matrix for {count} {kind} has {count} in each line; or write lines SRC DST RATE",
                     rates.len()
                 );
                 return Err(self.0.wrong(line, why));
@@ -103,15 +112,15 @@ impl Matrix {
             last = line;
         }
         if rows.len() != count as usize {
-            let why = format!("{} lines, where a matrix for {count} nodes has {count}", rows.len());
+            let why = format!("{} lines, where a matrix for {count} {kind} has {count}", rows.len());
             let remedy = "add those missing, or a line that begins with % if lines are SRC DST RATE";
             return Err(self.0.wrong(last, format!("{why}; {remedy}")));
         }
         Ok(rows)
     }
 
-    fn pairs(&self, count: u32) -> Result<Rows, Error> {
-        let mut rows: Rows = vec![(Vec::new(), 1); count as usize];
+    fn pairs(&self, of: (u32, &str)) -> Result<Rows, Error> {
+        let mut rows: Rows = vec![(Vec::new(), 1); of.0 as usize];
         let mut seen = HashMap::new();
         for (line, words) in self.0.lines() {
             let words: Vec<&str> = words.collect();
@@ -119,8 +128,8 @@ impl Matrix {
                 let why = format!("`{}` is no pair; write SRC DST RATE", words.join(" "));
                 return Err(self.0.wrong(line, why));
             };
-            let source_rank = self.0.rank(line, "source", source, count)?;
-            let to = self.0.rank(line, "target", target, count)?;
+            let source_rank = self.0.number_of(line, "source", source, of)?;
+            let to = self.0.number_of(line, "target", target, of)?;
             let value = self.0.rate(line, rate)?;
             self.refuse_noxim(line, rate, more)?;
             if let Some(first) = seen.insert((source_rank, to), line) {

@@ -12,12 +12,14 @@ pub mod map;
 pub mod matrix;
 pub mod pattern;
 pub mod process;
+pub mod volumes;
 pub mod weights;
 
 pub use length::Lengths;
 pub use map::Mapping;
 pub use pattern::{Destinations, Pattern};
 pub use process::{Process, Rate};
+pub use volumes::{Count, Volumes};
 pub use weights::RatesFile;
 
 use crate::rng::{Purpose, Stream};

@@ -11,6 +11,7 @@ mod arrived;
 pub mod barrier;
 pub mod closed;
 pub mod collective;
+pub mod exchange;
 pub mod goal;
 pub mod heat;
 mod jobs;

@@ -14,6 +14,8 @@ pub enum MapArg {
     Random(u64),
     /// A file with one node per line.
     File(PathBuf),
+    /// Found from the traffic of a report, a recording or a matrix.
+    Auto(PathBuf),
     /// By where another launcher has put the PEs.
     Nodes(Vec<NodeId>),
 }
@@ -29,7 +31,9 @@ impl FromStr for MapArg {
                 Err(_) => Err(format!("`{seed}` is not a seed; write a whole number, such as random:1")),
             },
             Some(("file", file)) if !file.is_empty() => Ok(MapArg::File(file.into())),
-            _ => Err("use linear, random:SEED or file:F".into()),
+            Some(("auto", file)) if !file.is_empty() => Ok(MapArg::Auto(file.into())),
+            None if s == "auto" => Err("auto needs a report of an earlier run, such as auto:out.json".into()),
+            _ => Err("use linear, random:SEED, file:F or auto:F".into()),
         }
     }
 }

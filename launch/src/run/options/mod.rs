@@ -1,5 +1,6 @@
 //! Options of `angara run`, and the plan they make: everything decided before anything is started.
 
+mod auto;
 mod map;
 mod virtual_time;
 
@@ -25,6 +26,7 @@ use angara_protocol::env::{DEFAULT_HEAP, parse_size, symmetric_size};
 use angara_protocol::launch::ENV_TIMEOUT;
 use angara_protocol::mpi::ENV_MPI;
 use angara_protocol::msg::{JobSpec, Map, Path as EnginePath};
+use auto::Expected;
 use clap::{Args, ValueEnum, ValueHint};
 pub use map::MapArg;
 use map::read_map;
@@ -100,7 +102,8 @@ pub struct RunArgs {
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = whole::<u32>(1..=1024),
           help_heading = PLACEMENT)]
     pub ppn: u32,
-    /// Placement of PEs on nodes: linear, random:SEED, or file:F with one node (`1,0,1` or a number) per PE and line
+    /// Placement of PEs on nodes: linear, random:SEED, file:F with one node (`1,0,1` or a number) per PE and line, or
+    /// auto:F near those they send most to, by a report of an earlier run (--report), a recording or a matrix of bytes
     #[arg(long, value_name = "MAP", default_value = "linear", help_heading = PLACEMENT)]
     pub map: MapArg,
     /// Processor affinity of the PEs: auto (own core each if there are at least as many PEs as cores, else an equal
@@ -341,6 +344,8 @@ pub struct JobPlan {
     pub virtual_time: Option<VirtualPlan>,
     /// Where PEs note their calls, if they have to.
     pub notes: Option<Arc<Notes>>,
+    /// What PEs are expected to send each other, if that places them.
+    expected: Option<Expected>,
 }
 
 /// Tells whether packets can be captured as the options want it.
@@ -386,6 +391,7 @@ impl JobPlan {
             let why = format!("routes=balanced on {shape}: balanced routes are found for up to {BALANCED_NODES} nodes");
             return Err(Failed::usage(why, "give a smaller --torus, or leave routes=balanced out"));
         }
+        let expected = Expected::of(args)?;
         let program = find_program(&args.command[0], std::env::var_os("PATH"))?;
         let mpi = mpi::MpiPlan::new(args, &program)?;
         if args.check.contains(&Check::Races) && mpi.kind.is_some() {
@@ -446,6 +452,7 @@ impl JobPlan {
             wraps: wrap::of(args)?,
             virtual_time,
             notes: None,
+            expected,
         })
     }
 
@@ -465,11 +472,12 @@ impl JobPlan {
 
     /// The request for a daemon whose network has `shape`.
     pub fn job(&self, args: &RunArgs, shape: Shape) -> Result<JobSpec, Failed> {
-        let map = match &args.map {
-            MapArg::Linear => Map::Linear,
-            MapArg::Nodes(nodes) => Map::List(nodes.clone()),
-            MapArg::Random(seed) => Map::Random(*seed),
-            MapArg::File(file) => Map::List(read_map(file, args.pes, args.ppn, shape)?),
+        let map = match (&args.map, &self.expected) {
+            (_, Some(expected)) => Map::List(expected.place(args, shape)?),
+            (MapArg::Linear | MapArg::Auto(_), None) => Map::Linear,
+            (MapArg::Nodes(nodes), None) => Map::List(nodes.clone()),
+            (MapArg::Random(seed), None) => Map::Random(*seed),
+            (MapArg::File(file), None) => Map::List(read_map(file, args.pes, args.ppn, shape)?),
         };
         let name = Path::new(&args.command[0]).file_name().unwrap_or(&args.command[0]).to_string_lossy().into_owned();
         Ok(JobSpec {
@@ -619,6 +627,8 @@ mod tests {
         assert_eq!("random:7".parse(), Ok(MapArg::Random(7)));
         assert!("random".parse::<MapArg>().unwrap_err().contains("seed"));
         assert!("file:".parse::<MapArg>().is_err());
+        assert_eq!("auto:out.json".parse(), Ok(MapArg::Auto("out.json".into())));
+        assert!("auto".parse::<MapArg>().unwrap_err().contains("auto:out.json"));
     }
 
     #[test]
