@@ -15,5 +15,7 @@ mod tables;
 pub use angara_net::NodeSet;
 pub use connectivity::{CutOff, connected, joins};
 pub use machine::Machine;
-pub use search::{BestFitBox, FirstFitBox, Search, Unconstrained, largest_free_box};
+pub use search::{
+    BestFitBox, Closed, FirstFitBox, Fragmentation, Search, Unconstrained, Utilisation, largest_free_box,
+};
 pub use tables::SetTables;

@@ -1,7 +1,7 @@
 //! The free box that leaves the rest of the machine in the largest pieces.
 
 use super::Search;
-use super::boxes::{FreeBoxes, boxes, set_of};
+use super::boxes::{FreeBoxes, boxes, set_of, slide};
 use crate::{Machine, NodeSet};
 use angara_net::torus::{Coords, NodeId, Shape};
 
@@ -30,7 +30,7 @@ impl Search for BestFitBox {
 }
 
 /// Per corner: sides of the nodes of a box of these sizes there that touch what is not free, from outside.
-fn touching(machine: &Machine, sizes: [u8; 4]) -> Vec<u32> {
+pub(super) fn touching(machine: &Machine, sizes: [u8; 4]) -> Vec<u32> {
     let shape = machine.shape();
     let mut touching = vec![0; shape.nodes()];
     for dim in 0..4 {
@@ -75,20 +75,6 @@ fn face_sums(machine: &Machine, sizes: [u8; 4], dim: usize) -> Vec<u32> {
         step *= all;
     }
     sums
-}
-
-/// Replaces each number by the sum of `size` of them, `step` apart, around the block.
-fn slide(block: &mut [u32], step: usize, size: usize) {
-    let all = block.len() / step;
-    let mut line = vec![0; all];
-    for first in 0..step {
-        (0..all).for_each(|k| line[k] = block[first + k * step]);
-        let mut sum: u32 = line[..size].iter().sum();
-        for k in 0..all {
-            block[first + k * step] = sum;
-            sum = sum + line[(k + size) % all] - line[k];
-        }
-    }
 }
 
 #[cfg(test)]

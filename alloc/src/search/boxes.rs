@@ -251,6 +251,20 @@ pub(crate) fn set_of(shape: &Shape, corner: NodeId, sizes: [u8; 4], wanted: usiz
     Some(set)
 }
 
+/// Replaces each number by the sum of `size` of them, `step` apart, around the block.
+pub(super) fn slide(block: &mut [u32], step: usize, size: usize) {
+    let all = block.len() / step;
+    let mut line = vec![0; all];
+    for first in 0..step {
+        (0..all).for_each(|k| line[k] = block[first + k * step]);
+        let mut sum: u32 = line[..size].iter().sum();
+        for k in 0..all {
+            block[first + k * step] = sum;
+            sum = sum + line[(k + size) % all] - line[k];
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

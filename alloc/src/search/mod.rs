@@ -2,13 +2,20 @@
 
 mod best_fit_box;
 mod boxes;
+mod closed;
 mod first_fit_box;
+mod fragmentation;
+mod ragged;
 mod unconstrained;
+mod utilisation;
 
 pub use best_fit_box::BestFitBox;
 pub use boxes::largest_free_box;
+pub use closed::Closed;
 pub use first_fit_box::FirstFitBox;
+pub use fragmentation::Fragmentation;
 pub use unconstrained::Unconstrained;
+pub use utilisation::Utilisation;
 
 use crate::{Machine, NodeSet};
 

@@ -1,6 +1,6 @@
 //! `angara alloc map`: which process goes to which node, by what the processes send each other.
 
-use super::set::MachineArgs;
+use super::machine::{MachineArgs, parse_nodes};
 use angara_alloc::mapping::{self, Effort, MappingError, Sites, Traffic};
 use angara_client::error::{Failed, print, print_json, say};
 use angara_client::report::table::{Table, bytes};
@@ -131,8 +131,8 @@ impl MapArgs {
         let machine = self.machine.machine()?;
         let count = machine.shape().nodes() as NodeId;
         let nodes = match &self.nodes {
-            Some(list) => numbers(list).map_err(|why| {
-                Failed::usage(format!("--nodes {list}: {why}"), "give numbers of nodes and ranges, such as 0-7,12")
+            Some(list) => parse_nodes(list, machine.shape()).map_err(|why| {
+                Failed::usage(format!("--nodes {list}: {why}"), "give nodes such as 0-7,12 or `0,0;1,0`")
             })?,
             None => (0..count).filter(|&node| machine.is_free(node)).collect(),
         };
@@ -164,21 +164,6 @@ impl MapArgs {
 fn of_simulator(e: &angara_sim::Error) -> Failed {
     let (message, remedy, usage) = e.parts();
     if usage { Failed::usage(message, remedy) } else { Failed::runtime(message, remedy) }
-}
-
-/// The numbers of a list such as `0-7,12`.
-fn numbers(list: &str) -> Result<Vec<NodeId>, String> {
-    let mut all = Vec::new();
-    for part in list.split(',').map(str::trim) {
-        let number = |word: &str| word.trim().parse::<NodeId>().map_err(|_| format!("`{word}` is no number of a node"));
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last) = (number(first)?, number(last)?);
-        if first > last || last as usize >= angara_net::torus::NODES_MAX {
-            return Err(format!("`{part}` is no range of nodes"));
-        }
-        all.extend(first..=last);
-    }
-    Ok(all)
 }
 
 /// The placement as a file for `--map file:F`.
@@ -296,18 +281,5 @@ impl Answer {
             say!("auto is in {0}: angara run -n {processes} --torus {torus} --map file:{0} …", file.display())?;
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nodes_are_numbers_and_ranges() {
-        assert_eq!(numbers("0-3, 7,5"), Ok(vec![0, 1, 2, 3, 7, 5]));
-        for bad in ["", "1,,2", "3-1", "a", "0-4000000000", "-1"] {
-            assert!(numbers(bad).is_err(), "{bad}");
-        }
     }
 }

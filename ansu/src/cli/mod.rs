@@ -1,6 +1,7 @@
 //! Arguments of `angara alloc`.
 
 mod interrupt;
+mod machine;
 mod map;
 mod set;
 mod simulate;
@@ -19,6 +20,8 @@ pub struct AllocArgs {
 enum AllocCommand {
     /// Find a set of free nodes in a torus with dead and busy parts
     Set(set::SetArgs),
+    /// Tell whether all pairs of given nodes have routes among them, and how evenly these load links
+    Check(set::CheckArgs),
     /// Simulate a batch queue: how much of a torus schedulers and searches for sets use, and how long jobs wait
     Simulate(Box<simulate::SimulateArgs>),
     /// Place processes on nodes, near those they send most to
@@ -28,7 +31,8 @@ enum AllocCommand {
 /// Does what the arguments say; the result is the exit code.
 pub fn main(args: AllocArgs) -> Result<u8, Failed> {
     match args.what {
-        AllocCommand::Set(args) => set::main(&args),
+        AllocCommand::Set(args) => set::set(&args),
+        AllocCommand::Check(args) => set::check(&args),
         AllocCommand::Simulate(args) => simulate::main(&args),
         AllocCommand::Map(args) => map::main(&args),
     }

@@ -1,65 +1,30 @@
-//! `angara alloc set`: one set of a machine with dead and busy parts.
+//! `angara alloc set` and `angara alloc check`: a set of a machine with dead and busy parts, and its route tables.
 
-use angara_alloc::{BestFitBox, FirstFitBox, Machine, NodeSet, Search, Unconstrained};
+use super::machine::{MachineArgs, Policy, parse_nodes, shown};
+use angara_alloc::{CutOff, Machine, NodeSet, SetTables, connected};
 use angara_client::error::{Failed, print_json, say};
-use angara_fabric::Outage;
-use angara_net::fault::{Fault, Site};
+use angara_fabric::Ways;
 use angara_net::torus::{NodeId, Shape};
+use angara_protocol::whole_file::write_whole;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
+use std::fmt::Write;
+use std::path::PathBuf;
 
-/// How a set is searched for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub(crate) enum Policy {
-    /// The first free box, smallest first
-    FirstFitBox,
-    /// The free box of that size which touches most nodes that are taken or dead
-    BestFitBox,
-    /// The free nodes with the lowest numbers; packets of jobs cross each other
-    Unconstrained,
-}
+/// Sets with more nodes have no table: it would have an entry for each pair.
+const TABLE_NODES: usize = angara_fabric::TABLE_NODES;
 
-impl Policy {
-    pub(crate) fn search(self) -> &'static dyn Search {
-        match self {
-            Policy::FirstFitBox => &FirstFitBox,
-            Policy::BestFitBox => &BestFitBox,
-            Policy::Unconstrained => &Unconstrained,
-        }
-    }
-}
-
-/// The machine: its torus and its dead parts.
 #[derive(Args, Debug)]
-pub(crate) struct MachineArgs {
-    /// Shape of the torus; `mesh:` before it for a mesh
-    #[arg(long, value_name = "SHAPE")]
-    pub(crate) torus: Shape,
-    /// Dead link or node, such as `link 0,0 +X down` or `node 1,0 down`; may be repeated
-    #[arg(long = "fault", value_name = "FAULT")]
-    pub(crate) faults: Vec<String>,
-}
-
-impl MachineArgs {
-    pub(crate) fn machine(&self) -> Result<Machine, Failed> {
-        Ok(Machine::new(self.torus, &self.outages()?))
-    }
-
-    pub(crate) fn outages(&self) -> Result<Vec<Outage>, Failed> {
-        self.faults.iter().map(|text| outage(text, &self.torus)).collect()
-    }
-}
-
-fn outage(text: &str, shape: &Shape) -> Result<Outage, Failed> {
-    let fault = Fault::parse(text, shape).map_err(|mistake| Failed::usage(mistake.brief(), mistake.remedy()))?;
-    match fault.site {
-        Site::Link(link) if fault.is_down() && fault.at.is_none() => Ok(Outage::Link(link)),
-        Site::Node(node) if fault.is_down() && fault.at.is_none() => Ok(Outage::Node(node)),
-        _ => Err(Failed::usage(
-            format!("--fault `{text}` is neither a dead link nor a dead node"),
-            "write `link 0,0,0 +X down` or `node 1,0,0 down`",
-        )),
-    }
+struct Output {
+    /// Which of a pair's shortest ways it takes
+    #[arg(long, value_enum, default_value = "spread")]
+    routes: RoutesArg,
+    /// Write the routes into FILE, as `angara plan routes --check` reads them
+    #[arg(long, value_name = "FILE")]
+    write: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Args, Debug)]
@@ -69,53 +34,206 @@ pub(crate) struct SetArgs {
     /// Nodes for processes
     #[arg(short = 'n', long, value_name = "NODES")]
     nodes: usize,
+    /// Nodes that other jobs hold: numbers and ranges, such as 0-7,12, or coordinates, such as `0,0;1,0`
+    #[arg(long, value_name = "LIST")]
+    taken: Option<String>,
     /// How the set is searched for
-    #[arg(long, value_enum, default_value = "first-fit-box")]
+    #[arg(long, value_enum, default_value = "utilisation")]
     policy: Policy,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct CheckArgs {
+    #[command(flatten)]
+    machine: MachineArgs,
+    /// Nodes of the set: numbers and ranges, such as 0-7,12, or coordinates, such as `0,0;1,0`
+    #[arg(long, value_name = "LIST")]
+    nodes: String,
+    /// Nodes of the set that only pass packets on
+    #[arg(long, value_name = "LIST")]
+    transit: Option<String>,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// How route tables choose among the shortest ways of a pair.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum RoutesArg {
+    /// As the parity of its coordinates says
+    Parity,
+    /// As evens out the loads of links, in direction order
+    Balanced,
+    /// The same, also with first and last steps that leave direction order
+    Spread,
+}
+
+impl RoutesArg {
+    fn ways(self) -> Ways {
+        match self {
+            RoutesArg::Parity => Ways::Parity,
+            RoutesArg::Balanced => Ways::Balanced,
+            RoutesArg::Spread => Ways::Spread,
+        }
+    }
+}
+
+/// A set and its tables, as they are printed.
+#[derive(Serialize)]
+struct Found {
+    torus: Shape,
+    nodes: Vec<String>,
+    transit: Vec<String>,
+    /// Sets of more than 2,048 nodes have none.
+    tables: Option<Tables>,
 }
 
 #[derive(Serialize)]
-struct Found {
-    torus: String,
-    policy: &'static str,
-    nodes: Vec<String>,
-    transit: Vec<String>,
+struct Tables {
+    pairs: usize,
+    mean_hops: f64,
+    detours: usize,
+    out_of_order: usize,
+    links: usize,
+    max_load: u64,
+    mean_load: f64,
+    bound: u64,
 }
 
-pub(crate) fn main(args: &SetArgs) -> Result<u8, Failed> {
-    let machine = args.machine.machine()?;
-    let set = find(&machine, args.policy, args.nodes)?;
-    let show = |nodes: &[NodeId]| nodes.iter().map(|&n| machine.shape().show(machine.shape().coords(n))).collect();
-    let found = Found {
-        torus: machine.shape().to_string(),
-        policy: args.policy.search().name(),
-        nodes: show(&set.nodes),
-        transit: show(&set.transit),
-    };
-    if args.json {
-        return print_json(&found).map(|()| 0);
+pub(crate) fn set(args: &SetArgs) -> Result<u8, Failed> {
+    let mut machine = args.machine.machine()?;
+    if let Some(taken) = &args.taken {
+        machine.take(&NodeSet::of(list("--taken", taken, &machine)?));
     }
-    say!("{} nodes by {}: {}", found.nodes.len(), found.policy, found.nodes.join(" "))?;
-    if !found.transit.is_empty() {
-        say!("{} transit nodes: {}", found.transit.len(), found.transit.join(" "))?;
-    }
-    Ok(0)
-}
-
-fn find(machine: &Machine, policy: Policy, wanted: usize) -> Result<NodeSet, Failed> {
+    let wanted = args.nodes;
     if wanted == 0 || wanted > machine.working() {
         return Err(Failed::usage(
             format!("a set of {wanted} nodes in {}, of which {} nodes work", machine.shape(), machine.working()),
             "give 1 to that many (-n)",
         ));
     }
-    policy.search().find(machine, wanted).ok_or_else(|| {
+    let search = args.policy.search();
+    let set = search.find(&machine, wanted).ok_or_else(|| {
         Failed::runtime(
-            format!("{} finds no set of {wanted} nodes; {} are free", policy.search().name(), machine.free()),
+            format!("{} finds no set of {wanted} nodes; {} are free", search.name(), machine.free()),
             "ask for fewer nodes, or try another --policy",
         )
-    })
+    })?;
+    let tables = match args.policy {
+        // Its jobs share links with others: there is nothing to confine.
+        Policy::Unconstrained => None,
+        _ => tables(&machine, &set, args.output.routes.ways())?,
+    };
+    print(&machine, &set, tables, &args.output)
+}
+
+pub(crate) fn check(args: &CheckArgs) -> Result<u8, Failed> {
+    let machine = args.machine.machine()?;
+    let nodes = list("--nodes", &args.nodes, &machine)?;
+    let transit = args.transit.as_ref().map_or(Ok(Vec::new()), |text| list("--transit", text, &machine))?;
+    if let Some(both) = transit.iter().find(|node| nodes.contains(node)) {
+        let both = &shown(machine.shape(), &[*both])[0];
+        return Err(Failed::usage(format!("node {both} is in --nodes and in --transit"), "name it once"));
+    }
+    let set = NodeSet { transit, ..NodeSet::of(nodes) };
+    let tables = tables(&machine, &set, args.output.routes.ways())?;
+    print(&machine, &set, tables, &args.output)
+}
+
+/// Reads a list of nodes that work.
+fn list(option: &str, text: &str, machine: &Machine) -> Result<Vec<NodeId>, Failed> {
+    let shape = machine.shape();
+    let wrong =
+        |why: String| Failed::usage(format!("{option} {text}: {why}"), "give nodes such as 0-7,12 or `0,0;1,0`");
+    let mut nodes = parse_nodes(text, shape).map_err(wrong)?;
+    nodes.sort_unstable();
+    if let Some(twice) = nodes.windows(2).find(|w| w[0] == w[1]) {
+        return Err(wrong(format!("node {} is named twice", twice[0])));
+    }
+    if let Some(dead) = nodes.iter().find(|node| machine.is_dead(**node)) {
+        return Err(wrong(format!("node {dead} ({}) is dead", shown(shape, &[*dead])[0])));
+    }
+    Ok(nodes)
+}
+
+/// The tables of a set in which all pairs have routes.
+fn tables(machine: &Machine, set: &NodeSet, ways: Ways) -> Result<Option<SetTables>, Failed> {
+    if set.nodes.len() > TABLE_NODES {
+        return Ok(None);
+    }
+    connected(machine, set, ways).map(Some).map_err(|cut| cut_off(machine.shape(), set, &cut))
+}
+
+fn cut_off(shape: &Shape, set: &NodeSet, cut: &CutOff) -> Failed {
+    let (from, to) = (&shown(shape, &[cut.example.0])[0], &shown(shape, &[cut.example.1])[0]);
+    let nodes = shown(shape, &cut.nodes).join("; ");
+    let message = format!(
+        "{} of the {} pairs of the set have no route inside it, such as {from} to {to}; cut off: {nodes}",
+        cut.pairs,
+        set.nodes.len() * (set.nodes.len() - 1),
+    );
+    let remedy = match cut.joins.is_empty() {
+        true => "leave these nodes out, or choose a set with `angara alloc set`".into(),
+        false => {
+            let all: Vec<NodeId> = set.transit.iter().chain(&cut.joins).copied().collect();
+            let all: Vec<String> = all.iter().map(NodeId::to_string).collect();
+            format!("--transit {} joins them ({})", all.join(","), shown(shape, &cut.joins).join("; "))
+        }
+    };
+    Failed::runtime(message, remedy)
+}
+
+fn print(machine: &Machine, set: &NodeSet, tables: Option<SetTables>, output: &Output) -> Result<u8, Failed> {
+    let shape = *machine.shape();
+    if let (Some(path), Some(tables)) = (&output.write, &tables) {
+        write_whole(path, routes(&shape, set, tables)).map_err(|e| Failed::unwritten(path.display(), &e))?;
+    }
+    let found = Found {
+        torus: shape,
+        nodes: shown(&shape, &set.nodes),
+        transit: shown(&shape, &set.transit),
+        tables: tables.map(|t| Tables {
+            pairs: t.pairs,
+            mean_hops: t.mean_hops,
+            detours: t.detours,
+            out_of_order: t.out_of_order,
+            links: t.links,
+            max_load: t.max_load,
+            mean_load: t.mean_load,
+            bound: t.bound,
+        }),
+    };
+    if output.json {
+        return print_json(&found).map(|()| 0);
+    }
+    say!("{} nodes of {shape}: {}", found.nodes.len(), found.nodes.join(" "))?;
+    if !found.transit.is_empty() {
+        say!("{} transit nodes: {}", found.transit.len(), found.transit.join(" "))?;
+    }
+    let Some(t) = &found.tables else { return Ok(0) };
+    say!("routes of {} pairs stay inside, free of deadlock: {:.3} hops on average", t.pairs, t.mean_hops)?;
+    if t.detours > 0 {
+        say!("{} have a first or last step, {} leave direction order", t.detours, t.out_of_order)?;
+    }
+    say!(
+        "packets per link when every pair sends one: {} at most, {:.2} on average over {} links; no table has less than {}",
+        t.max_load,
+        t.mean_load,
+        t.links,
+        t.bound
+    )?;
+    Ok(0)
+}
+
+/// The routes as a file.
+fn routes(shape: &Shape, set: &NodeSet, tables: &SetTables) -> String {
+    let mut text = format!("torus = \"{shape}\"\n");
+    for (&from, &to) in set.nodes.iter().flat_map(|a| set.nodes.iter().map(move |b| (a, b))) {
+        let Some(path) = tables.routes.path(from, to).filter(|path| !path.is_empty()) else { continue };
+        let path: Vec<String> = path.iter().map(|link| format!("\"{}\"", link.dir)).collect();
+        let at = |node| shape.show(shape.coords(node));
+        let _ = write!(text, "[[route]]\nfrom = \"{}\"\nto = \"{}\"\npath = [{}]\n", at(from), at(to), path.join(", "));
+    }
+    text
 }

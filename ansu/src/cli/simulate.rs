@@ -3,7 +3,7 @@
 mod runs;
 
 use super::interrupt::Interrupt;
-use super::set::{MachineArgs, Policy};
+use super::machine::{MachineArgs, Policy};
 use crate::queue::lublin::{self, Wanted};
 use crate::queue::metrics::{self, Figure, class_name};
 use crate::queue::picture::Picture;

@@ -44,16 +44,9 @@ pub(super) fn balance(links: &Links, nodes: &[NodeId]) -> Vec<Option<Route>> {
             let (src, dst) = (nodes[i / n], nodes[i % n]);
             let Some(route) = &mut chosen[*i] else { continue };
             visit(links, src, dst, route, |link| load[link] -= 1);
-            let cost = |route: &Route| {
-                let (mut most, mut all) = (0, 0);
-                visit(links, src, dst, route, |link| {
-                    most = most.max(load[link]);
-                    all += load[link];
-                });
-                (most, all)
-            };
             // Among equal ways, the present one stays.
-            let best = ways.iter().min_by_key(|way| (cost(way), *way != route)).copied().unwrap_or(*route);
+            let key = |way: &&Route| (cost(links, src, dst, way, &load), *way != route);
+            let best = ways.iter().min_by_key(key).copied().unwrap_or(*route);
             visit(links, src, dst, &best, |link| load[link] += 1);
             changed |= best != *route;
             *route = best;
@@ -87,8 +80,18 @@ fn ways(links: &Links, src: NodeId, dst: NodeId) -> Vec<Route> {
     found
 }
 
+/// What a way costs while links carry `load`: on its busiest link, then on all of them together.
+pub(super) fn cost(links: &Links, src: NodeId, dst: NodeId, route: &Route, load: &[u32]) -> (u32, u32) {
+    let (mut most, mut all) = (0, 0);
+    visit(links, src, dst, route, |link| {
+        most = most.max(load[link]);
+        all += load[link];
+    });
+    (most, all)
+}
+
 /// Calls `visit` with the index of each link of a route.
-fn visit(links: &Links, src: NodeId, dst: NodeId, route: &Route, mut visit: impl FnMut(usize)) {
+pub(super) fn visit(links: &Links, src: NodeId, dst: NodeId, route: &Route, mut visit: impl FnMut(usize)) {
     walk(&links.net, src, dst, route, |link| {
         visit(link_index(link.node, link.dir.index()));
         true

@@ -64,7 +64,7 @@ fn sign_choices(
 }
 
 /// Whether a route keeps direction order throughout; `None` if it turns back on itself.
-fn order(route: &Route) -> Option<bool> {
+pub(super) fn order(route: &Route) -> Option<bool> {
     let step = |d: Detour| d.map(|d| d.index() as u8);
     let middle = bits(route.dirbits).map(|d| d as u8);
     let (mut before, mut ordered) = (None::<u8>, true);

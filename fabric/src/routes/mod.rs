@@ -6,6 +6,7 @@ mod links;
 mod net;
 mod part;
 mod route;
+mod spread;
 mod table;
 mod turns;
 mod way;

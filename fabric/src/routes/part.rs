@@ -4,9 +4,10 @@
 //! its table depends on nothing outside it.
 
 use super::balance::balance;
-use super::candidates::{candidates, preference};
+use super::candidates::{candidates, order, preference};
 use super::links::{Links, PartId};
 use super::route::Route;
+use super::spread::spread;
 use super::table::plain;
 use super::turns::{AllTurns, Turns, turns};
 use angara_net::torus::NodeId;
@@ -34,6 +35,8 @@ pub enum Ways {
     /// As evens out the links' loads when every pair sends one packet; in parts of more than
     /// [`BALANCED_NODES`] nodes by parity.
     Balanced,
+    /// The same, and with first and last steps that leave direction order.
+    Spread,
 }
 
 /// Nodes with routes among each other.
@@ -81,10 +84,11 @@ impl Part {
 
     fn build(&mut self, links: &Links, usual: &[Route]) {
         let nodes = self.nodes.clone();
-        let balanced = self.ways == Ways::Balanced && nodes.len() <= BALANCED_NODES;
-        self.table = match balanced {
-            true => balance(links, &nodes),
-            false => {
+        let ways = if nodes.len() <= BALANCED_NODES { self.ways } else { Ways::Parity };
+        self.table = match ways {
+            Ways::Balanced => balance(links, &nodes),
+            Ways::Spread => spread(links, &nodes),
+            Ways::Parity => {
                 let pairs = nodes.iter().flat_map(|&src| nodes.iter().map(move |&dst| (src, dst)));
                 pairs.map(|(src, dst)| ordered(links, usual, src, dst)).collect()
             }
@@ -95,6 +99,8 @@ impl Part {
         if !left.is_empty() {
             self.leave_order(links, left);
         }
+        let in_order = |route: &Option<Route>| route.is_none_or(|route| order(&route) == Some(true));
+        self.out_of_order = !self.table.iter().all(in_order);
     }
 
     /// Finds routes that leave direction order for pairs that have none in it.
@@ -119,7 +125,6 @@ impl Part {
             let (table, refused) = self.choose(links, &ordered, &order);
             if refused.len() < fewest {
                 fewest = refused.len();
-                self.out_of_order = table.iter().zip(&ordered).any(|(route, ordered)| route != ordered);
                 self.table = table;
             }
             if refused.is_empty() {

@@ -2,8 +2,8 @@
 //!
 //! The tables are those the live network uses ([`angara_fabric::Routes`]), after the faults asked for; or
 //! a table of somebody else's, read from a file. Every route is walked. With the bubble rule inside
-//! each unidirectional ring, a table is free of deadlock if no cycle exists among the rings that
-//! packets turn between; a cycle that exists is shown ring by ring, each with a route that turns.
+//! each unidirectional ring, a table is free of deadlock if no cycle exists among the segments (rows of
+//! used links, or whole rings) that packets turn between; a cycle is shown turn by turn, each with a route.
 
 use crate::Error;
 use crate::table::{Table, number};
@@ -122,21 +122,13 @@ struct Walker<'a> {
     shape: &'a Shape,
     load: BTreeMap<Link, u64>,
     by_hops: Vec<usize>,
-    /// For a pair of rings: the link turned into, and source and destination of a route that turns.
-    turns: BTreeMap<(Link, Link), (Link, NodeId, NodeId)>,
-    /// The link of each ring's first node, by link.
-    rings: Vec<[Link; 8]>,
+    /// For a pair of links that follow on one another in two directions: source and destination of a route that turns.
+    turns: BTreeMap<(Link, Link), (NodeId, NodeId)>,
 }
 
 impl<'a> Walker<'a> {
     fn new(shape: &'a Shape) -> Walker<'a> {
-        let ring = |node, dir: Direction| {
-            let mut at = shape.coords(node);
-            at.0[dir.dim()] = 0;
-            Link { node: shape.id(at).expect("a coordinate set to 0 is inside"), dir }
-        };
-        let rings = (0..shape.nodes() as u32).map(|n| Direction::ALL.map(|d| ring(n, d))).collect();
-        Walker { shape, load: BTreeMap::new(), by_hops: Vec::new(), turns: BTreeMap::new(), rings }
+        Walker { shape, load: BTreeMap::new(), by_hops: Vec::new(), turns: BTreeMap::new() }
     }
 
     fn walk(&mut self, from: NodeId, to: NodeId, path: &[Link]) {
@@ -147,39 +139,57 @@ impl<'a> Walker<'a> {
         let mut last = None;
         for &link in path {
             *self.load.entry(link).or_default() += 1;
-            let ring = self.rings[link.node as usize][link.dir.index()];
-            if let Some(before) = last.filter(|&b| b != ring) {
-                self.turns.entry((before, ring)).or_insert((link, from, to));
+            if let Some(before) = last.filter(|before: &Link| before.dir != link.dir) {
+                self.turns.entry((before, link)).or_insert((from, to));
             }
-            last = Some(ring);
+            last = Some(link);
         }
     }
 
-    /// A cycle of rings, if there is one: depth-first search for an edge back onto the path.
+    /// The segment of a link that is used: the row of used links that it belongs to, by its first; of a ring
+    /// that is used as a whole, the least.
+    fn segment(&self, link: Link) -> Link {
+        let (mut at, mut least) = (link, link);
+        loop {
+            let before = self.shape.neighbour(at.node, link.dir.opposite()).map(|node| Link { node, dir: link.dir });
+            match before.filter(|before| self.load.contains_key(before)) {
+                Some(before) if before == link => return least,
+                Some(before) => (at, least) = (before, least.min(before)),
+                None => return at,
+            }
+        }
+    }
+
+    /// A cycle of segments, if there is one: depth-first search for an edge back onto the path.
     fn cycle(&self) -> Vec<Turn> {
+        let mut turns: BTreeMap<(Link, Link), (Link, NodeId, NodeId)> = BTreeMap::new();
+        for (&(before, link), &(from, to)) in &self.turns {
+            turns.entry((self.segment(before), self.segment(link))).or_insert((link, from, to));
+        }
         let mut next: BTreeMap<Link, Vec<Link>> = BTreeMap::new();
-        for &(a, b) in self.turns.keys() {
+        for &(a, b) in turns.keys() {
             next.entry(a).or_default().push(b);
         }
         let mut done = BTreeSet::new();
         for &start in next.keys() {
-            // The path so far, each ring with how many of its successors were tried.
+            // The path so far, each segment with how many of its successors were tried.
             let mut path = vec![(start, 0usize)];
-            while let Some((ring, tried)) = path.last_mut() {
-                let ring = *ring;
-                let follow = next.get(&ring).and_then(|n| n.get(*tried)).copied().filter(|_| !done.contains(&ring));
+            while let Some((segment, tried)) = path.last_mut() {
+                let segment = *segment;
+                let follow =
+                    next.get(&segment).and_then(|n| n.get(*tried)).copied().filter(|_| !done.contains(&segment));
                 *tried += 1;
                 match follow {
-                    Some(to) => match path.iter().position(|(r, _)| *r == to) {
+                    Some(to) => match path.iter().position(|(s, _)| *s == to) {
                         Some(first) => {
-                            let mut around: Vec<Link> = path[first..].iter().map(|(r, _)| *r).collect();
+                            let mut around: Vec<Link> = path[first..].iter().map(|(s, _)| *s).collect();
                             around.push(to);
-                            return around.windows(2).map(|w| self.turn(w[0], w[1])).collect();
+                            return around.windows(2).map(|w| self.turn(turns[&(w[0], w[1])], w[0], w[1])).collect();
                         }
                         None => path.push((to, 0)),
                     },
                     None => {
-                        done.insert(ring);
+                        done.insert(segment);
                         path.pop();
                     }
                 }
@@ -188,8 +198,7 @@ impl<'a> Walker<'a> {
         Vec::new()
     }
 
-    fn turn(&self, a: Link, b: Link) -> Turn {
-        let (link, from, to) = self.turns[&(a, b)];
+    fn turn(&self, (link, from, to): (Link, NodeId, NodeId), a: Link, b: Link) -> Turn {
         let at = |node| self.shape.show(self.shape.coords(node));
         Turn {
             turn: format!("at {} from {} into {}", at(link.node), a.dir, b.dir),

@@ -1,7 +1,7 @@
 //! Every run of every combination, on as many threads as there may be, and its row.
 
 use super::super::interrupt::Interrupt;
-use super::super::set::Policy;
+use super::super::machine::Policy;
 use super::Order;
 use crate::queue::engine::Record;
 use crate::queue::metrics::{Figure, Mean, Metrics, class_name, evaluate};

@@ -152,22 +152,29 @@ fn segment(grid: &Grid, dead: &Dead, node: u32, port: usize) -> Segment {
     (nodes, port)
 }
 
-/// From which segments into which a route turns.
-fn turns(grid: &Grid, dead: &Dead, mut node: u32, route: &[usize]) -> BTreeSet<(Segment, Segment)> {
+/// From which segments into which a route turns; segments are numbered as they are met.
+fn turns(
+    grid: &Grid,
+    dead: &Dead,
+    mut node: u32,
+    route: &[usize],
+    numbers: &mut BTreeMap<Segment, usize>,
+) -> BTreeSet<(usize, usize)> {
     let mut segments = Vec::new();
     for &port in route {
-        segments.push(segment(grid, dead, node, port));
+        let next = numbers.len();
+        segments.push(*numbers.entry(segment(grid, dead, node, port)).or_insert(next));
         node = grid.step(node, port);
     }
-    segments.windows(2).filter(|w| w[0] != w[1]).map(|w| (w[0].clone(), w[1].clone())).collect()
+    segments.windows(2).filter(|w| w[0] != w[1]).map(|w| (w[0], w[1])).collect()
 }
 
 /// No segment is reached again by following turns: segments that nobody turns into are taken away until
 /// none is left.
-fn acyclic(turns: &BTreeSet<(Segment, Segment)>) -> bool {
-    let mut left: Vec<&(Segment, Segment)> = turns.iter().collect();
+fn acyclic(turns: &BTreeSet<(usize, usize)>) -> bool {
+    let mut left: Vec<&(usize, usize)> = turns.iter().collect();
     while !left.is_empty() {
-        let into: BTreeSet<&Segment> = left.iter().map(|t| &t.1).collect();
+        let into: BTreeSet<usize> = left.iter().map(|t| t.1).collect();
         let before = left.len();
         left.retain(|t| into.contains(&t.0));
         if left.len() == before {
@@ -214,6 +221,16 @@ impl Routes {
         let attempts = ((1 << 20) / all.len()).clamp(1, 64);
         let mut refusals: BTreeMap<(u32, u32), usize> = BTreeMap::new();
         let mut best: Option<(usize, Vec<((u32, u32), Option<Vec<usize>>)>)> = None;
+        // What each pair may choose, in its order of preference, with the turns.
+        let mut numbers = BTreeMap::new();
+        let choices: BTreeMap<(u32, u32), Vec<(Vec<usize>, BTreeSet<(usize, usize)>)>> = (up.iter())
+            .map(|pair| {
+                let others = candidates(grid, dead, pair.0, pair.1).into_iter().map(|(ports, _)| ports);
+                let all = in_order(pair).into_iter().chain(others);
+                let with_turns = all.map(|ports| (ports.clone(), turns(grid, dead, pair.0, &ports, &mut numbers)));
+                (*pair, with_turns.collect())
+            })
+            .collect();
         for attempt in 0..attempts {
             let mut order = up.clone();
             if attempt == 0 {
@@ -226,16 +243,12 @@ impl Routes {
             let mut used = BTreeSet::new();
             let (mut chosen, mut refused) = (Vec::new(), Vec::new());
             for pair in order {
-                let all = candidates(grid, dead, pair.0, pair.1);
-                let routes = in_order(&pair).into_iter().chain(all.into_iter().map(|(ports, _)| ports));
-                let mut any = false;
-                let found = routes.into_iter().find_map(|ports| {
-                    any = true;
-                    let new = turns(grid, dead, pair.0, &ports);
-                    let more: BTreeSet<(Segment, Segment)> = used.union(&new).cloned().collect();
-                    (new.is_subset(&used) || acyclic(&more)).then_some((ports, more))
+                let all = &choices[&pair];
+                let found = all.iter().find_map(|(ports, new)| {
+                    let more: BTreeSet<(usize, usize)> = used.union(new).copied().collect();
+                    (new.is_subset(&used) || acyclic(&more)).then(|| (ports.clone(), more))
                 });
-                if any && found.is_none() {
+                if !all.is_empty() && found.is_none() {
                     refused.push(pair);
                 }
                 chosen.push((
