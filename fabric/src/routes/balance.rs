@@ -81,6 +81,7 @@ fn ways(links: &Links, src: NodeId, dst: NodeId) -> Vec<Route> {
 }
 
 /// What a way costs while links carry `load`: on its busiest link, then on all of them together.
+#[inline]
 pub(super) fn cost(links: &Links, src: NodeId, dst: NodeId, route: &Route, load: &[u32]) -> (u32, u32) {
     let (mut most, mut all) = (0, 0);
     visit(links, src, dst, route, |link| {
@@ -91,6 +92,7 @@ pub(super) fn cost(links: &Links, src: NodeId, dst: NodeId, route: &Route, load:
 }
 
 /// Calls `visit` with the index of each link of a route.
+#[inline]
 pub(super) fn visit(links: &Links, src: NodeId, dst: NodeId, route: &Route, mut visit: impl FnMut(usize)) {
     walk(&links.net, src, dst, route, |link| {
         visit(link_index(link.node, link.dir.index()));

@@ -27,6 +27,8 @@ pub struct Links {
     /// Per directed link: usable links from here on in its direction, 0 if this one cannot be used;
     /// [`WHOLE`] in a ring without a gap. Empty while nothing is dead and no set holds a node.
     run: Vec<u16>,
+    /// Per directed link that can be used and is not of a ring without a gap: the first link of its row.
+    first: Vec<u32>,
 }
 
 /// Links in a row of a ring without a gap: more than any route takes.
@@ -42,7 +44,14 @@ impl Links {
     }
 
     pub(super) fn new(net: Arc<Net>) -> Links {
-        Links { net, dead_links: BTreeSet::new(), dead_nodes: BTreeSet::new(), part: Vec::new(), run: Vec::new() }
+        Links {
+            net,
+            dead_links: BTreeSet::new(),
+            dead_nodes: BTreeSet::new(),
+            part: Vec::new(),
+            run: Vec::new(),
+            first: Vec::new(),
+        }
     }
 
     /// True if anything is dead.
@@ -83,7 +92,7 @@ impl Links {
         let net = self.net.clone();
         let part = vec![REST; net.nodes];
         let (dead_links, dead_nodes) = (self.dead_links.clone(), self.dead_nodes.clone());
-        let mut links = Links { net, dead_links, dead_nodes, part, run: Vec::new() };
+        let mut links = Links { net, dead_links, dead_nodes, part, run: Vec::new(), first: Vec::new() };
         set.held().for_each(|node| links.part[node as usize] = 0);
         links.run = vec![0; links.net.nodes * DIRS];
         links.find_runs_of(|| set.held());
@@ -123,7 +132,7 @@ impl Links {
 
     /// Finds out which links can be used, after a change.
     pub(super) fn find_runs(&mut self) {
-        self.run = Vec::new();
+        (self.run, self.first) = (Vec::new(), Vec::new());
         if !self.any_dead() && self.part.is_empty() {
             return;
         }
@@ -136,7 +145,7 @@ impl Links {
     fn find_runs_of<N: Iterator<Item = NodeId>>(&mut self, nodes: impl Fn() -> N) {
         let mut down = vec![false; self.net.nodes];
         self.dead_nodes.iter().for_each(|node| down[*node as usize] = true);
-        let mut run = std::mem::take(&mut self.run);
+        let (mut run, mut first) = (std::mem::take(&mut self.run), vec![NONE; self.net.nodes * DIRS]);
         for (node, dir) in nodes().flat_map(|node| (0..DIRS).map(move |dir| (node, dir))) {
             let far = self.net.neighbour(node, dir);
             let cut = far == NONE || self.part(node) != self.part(far) || down[node as usize] || down[far as usize];
@@ -151,14 +160,21 @@ impl Links {
                 continue;
             }
             let back = self.net.opposite(dir);
-            let (mut at, mut links) = (self.net.neighbour(gap, back), 1);
+            let (mut at, mut links, mut last) = (self.net.neighbour(gap, back), 1, NONE);
             while at != NONE && run[link_index(at, dir)] != 0 {
                 run[link_index(at, dir)] = links;
                 links += 1;
+                last = at;
                 at = self.net.neighbour(at, back);
             }
+            // The one that was met last is the first of the row.
+            let mut at = last;
+            for _ in 1..links {
+                first[link_index(at, dir)] = link_index(last, dir) as u32;
+                at = self.net.neighbour(at, dir);
+            }
         }
-        self.run = run;
+        (self.run, self.first) = (run, first);
     }
 
     /// Tells whether some route of the grammar leads from `src` to `dst` over usable links.
@@ -210,19 +226,16 @@ impl Links {
     /// never the same.
     pub(super) fn segment(&self, link: Link) -> u32 {
         let dir = link.dir.index();
-        let mut at = link.node;
-        if self.run.get(link_index(at, dir)).is_none_or(|run| *run == WHOLE) && self.net.is_ring(dir) {
-            at = self.net.with_coordinate(at, self.net.dim(dir), 0);
-        } else {
-            let back = self.net.opposite(dir);
-            loop {
-                let before = self.net.neighbour(at, back);
-                if before == NONE || self.blocked(before, dir) {
-                    break;
-                }
-                at = before;
+        match self.first.get(link_index(link.node, dir)) {
+            Some(first) if *first != NONE => *first,
+            _ if self.net.is_ring(dir) => {
+                link_index(self.net.with_coordinate(link.node, self.net.dim(dir), 0), dir) as u32
+            }
+            // The line of a mesh in which all can be used.
+            _ => {
+                let edge = if dir < DIRS / 2 { 0 } else { self.net.coords_max(self.net.dim(dir)) };
+                link_index(self.net.with_coordinate(link.node, self.net.dim(dir), edge), dir) as u32
             }
         }
-        link_index(at, dir) as u32
     }
 }

@@ -100,6 +100,10 @@ impl Net {
         let stride: u32 = self.sizes[..dim].iter().map(|&s| u32::from(s)).product();
         node + u32::from(value) * stride - u32::from(self.coords(node)[dim]) * stride
     }
+    /// The largest coordinate in a dimension.
+    pub(crate) fn coords_max(&self, dim: usize) -> u16 {
+        self.sizes[dim] - 1
+    }
     /// The dimension of a direction.
     #[inline]
     pub(crate) fn dim(&self, dir: usize) -> usize {

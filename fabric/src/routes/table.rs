@@ -24,6 +24,7 @@ use super::part::{Part, Ways};
 use super::route::Route;
 use super::turns::AllTurns;
 use super::way::Way;
+use crate::bits::bits;
 use crate::types::{Link, Outage};
 use angara_net::NodeSet;
 use angara_net::torus::{Direction, NodeId, Shape};
@@ -321,16 +322,35 @@ pub(super) fn plain(net: &Net, usual: &[Route], src: NodeId, dst: NodeId) -> Rou
 }
 
 /// Calls `visit` for each link of `route` until it returns false. Returns whether the target was reached.
+#[inline]
 pub(super) fn walk(net: &Net, src: NodeId, dst: NodeId, route: &Route, mut visit: impl FnMut(Link) -> bool) -> bool {
     let mut at = src;
-    let mut way = Way::along(net, src, route, dst);
-    while let Some(dir) = way.next() {
-        way.taken(dir, dir & 3);
-        let far = net.neighbour(at, dir);
-        if far == NONE || !visit(Link { node: at, dir: Direction::ALL[dir] }) {
+    let mut cross = |dir: Direction| {
+        let far = net.neighbour(at, dir.index());
+        let crossed = far != NONE && visit(Link { node: at, dir });
+        if crossed {
+            at = far;
+        }
+        crossed.then_some(at)
+    };
+    let end = route.last_step.map_or(dst, |dir| net.neighbour(dst, dir.opposite().index()));
+    if let Some(dir) = route.first_step {
+        if cross(dir).is_none() {
             return false;
         }
-        at = far;
+    }
+    let start = route.first_step.map_or(src, |dir| net.neighbour(src, dir.index()));
+    for dir in bits(route.dirbits).map(|dir| Direction::ALL[dir as usize]) {
+        for _ in 0..net.hops_towards(start, end, dir.dim(), dir.is_plus()) {
+            if cross(dir).is_none() {
+                return false;
+            }
+        }
+    }
+    if let Some(dir) = route.last_step {
+        if cross(dir).is_none() {
+            return false;
+        }
     }
     at == dst
 }

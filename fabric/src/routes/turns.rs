@@ -28,6 +28,8 @@ pub(super) struct Turns {
     before: HashMap<Segment, HashSet<Segment>>,
     /// Places of those that have been moved.
     moved: HashMap<Segment, u64>,
+    /// Turns known to close a circle: they will always do, because turns that have come stay.
+    refused: HashSet<(Segment, Segment)>,
 }
 
 /// Segments that a route turns between, in order: `(from, to)` pairs.
@@ -56,7 +58,11 @@ impl Turns {
             if self.next.get(&a).is_some_and(|next| next.contains(&b)) {
                 continue;
             }
-            if !self.make_room(a, b) {
+            if self.refused.contains(&(a, b)) || !self.make_room(a, b) {
+                // Not if it is because of turns that go again.
+                if added.is_empty() {
+                    self.refused.insert((a, b));
+                }
                 for (a, b) in added {
                     self.next.entry(a).or_default().remove(&b);
                     self.before.entry(b).or_default().remove(&a);
