@@ -123,6 +123,8 @@ pub enum Command {
     /// Forget faults whose time has not come; whether there were any.
     ForgetFaults(Clear, Reply<bool>),
 
+    /// What is out of service.
+    Dead(Reply<Vec<Outage>>),
     /// Let nothing move any more; what other hosts must know to have the network recover.
     Hold(Reply<Vec<u8>>),
     /// Go on after a hold, as all hosts have agreed.
@@ -220,6 +222,7 @@ impl DataPlane {
             CloseTree(job, tree, reply) => reply.answer(self.tree_close(job, tree)),
             SetFault(fault, reply) => reply.answer(self.set_fault(fault)),
             ClearFault(what, reply) => reply.answer(self.clear_fault(what)),
+            Dead(reply) => reply.answer(self.fabric.dead()),
             ForgetFaults(what, reply) => reply.answer(self.forget_coming(what)),
             Hold(reply) => reply.answer(self.hold()),
             Recover(recovery, reply) => reply.answer(self.recover(*recovery)),

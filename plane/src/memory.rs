@@ -13,6 +13,7 @@ use angara_abi::desc::{Place, Region};
 use angara_abi::job::{BOUNCE_BYTES, Geometry, JobPage, PeEntry, SyncPage, Targets};
 use angara_abi::shm::{Access, Mapping};
 use angara_fabric::JobSlot;
+use angara_net::NodeSet;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{FallocateFlags, SeekFrom, fallocate};
 use std::io;
@@ -45,6 +46,8 @@ pub struct JobMemory {
     pub ring_only: bool,
     /// PEs are seats that processes take and leave.
     pub open: bool,
+    /// Nodes that the job has for itself; none unless given before the job is opened.
+    pub set: Option<NodeSet>,
     heap: Mapping,
     statics: OnceLock<StaticArena>,
     page_fd: OwnedFd,
@@ -110,6 +113,7 @@ impl JobMemory {
             heap_stride: geometry.heap_stride,
             ring_only,
             open: geometry.open,
+            set: None,
             entries,
             heap,
             statics: OnceLock::new(),

@@ -153,7 +153,14 @@ impl DataPlane {
     /// Enters a job into the network.
     pub(crate) fn open_job(&mut self, memory: Arc<JobMemory>) -> Result<(), String> {
         let ports: Vec<Port> = memory.entries.iter().map(|e| Port { node: e.node, endpoint: e.endpoint }).collect();
-        self.fabric.open_job_as(memory.slot, memory.generation, &ports).map_err(|e| e.to_string())?;
+        let opened = match &memory.set {
+            Some(set) => self.fabric.open_job_in(memory.slot, memory.generation, &ports, set),
+            None => self.fabric.open_job_as(memory.slot, memory.generation, &ports),
+        };
+        opened.map_err(|e| e.to_string())?;
+        if memory.set.is_some() {
+            self.routes_changed();
+        }
         let family = memory.page.geometry().and_then(|g| family(g.barrier)).unwrap_or_default();
         self.fabric.set_barrier_family(memory.slot, family).map_err(|e| e.to_string())?;
         for (pe, &port) in ports.iter().enumerate() {
@@ -188,6 +195,9 @@ impl DataPlane {
             }
         }
         self.fabric.close_job(slot);
+        if job.memory.set.is_some() {
+            self.routes_changed();
+        }
         for e in &job.memory.entries {
             self.ports.set(Port { node: e.node, endpoint: e.endpoint }, None);
         }

@@ -11,8 +11,8 @@ pub use crate::report::*;
 use angara_abi::JobId;
 use angara_abi::account::Load;
 use angara_abi::job::{Barrier, Collectives};
-use angara_net::Link;
 use angara_net::torus::{NodeId, Shape};
+use angara_net::{Link, NodeSet};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -70,10 +70,31 @@ pub struct JobSpec {
     pub collectives: Collectives,
     /// Name for status output.
     pub name: String,
+    /// The job gets nodes of its own, and its packets stay among them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alloc: Option<Alloc>,
     /// Its PEs are seats that any process of the same user may take and leave: made by [`AdapterRequest::Join`], never
     /// by a request for a job.
     #[serde(default)]
     pub open: bool,
+}
+
+/// How the nodes of a job are found that it has for itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Alloc {
+    /// As the daemon thinks best: by utilisation.
+    Auto,
+    /// No node is held that no process runs on, if routes can do without.
+    Utilisation,
+    /// The largest free box stays as large as possible.
+    Fragmentation,
+    /// The fewest nodes to which all packets belong.
+    Closed,
+    /// The first free box.
+    FirstFitBox,
+    /// The free box that touches most of what is not free.
+    BestFitBox,
 }
 
 /// A control request.
@@ -500,6 +521,9 @@ pub struct JobStatus {
     pub memory: u64,
     /// Seconds since creation.
     pub age_s: f64,
+    /// Nodes that it has for itself, if it has asked for some.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub set: Option<NodeSet>,
 }
 
 /// Requests over the adapter socket.

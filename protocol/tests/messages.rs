@@ -1,7 +1,7 @@
 //! Messages that another process wrote: valid ones survive a round trip, and no input makes a parser panic.
 
 use angara_abi::JobId;
-use angara_protocol::msg::{AdapterReply, AdapterRequest, JobSpec, Line, Map, Path, Request};
+use angara_protocol::msg::{AdapterReply, AdapterRequest, Alloc, JobSpec, Line, Map, Path, Request};
 use proptest::prelude::*;
 
 proptest! {
@@ -54,6 +54,7 @@ fn message(which: usize, pes: u32, key: &str) -> String {
         barrier: angara_abi::job::Barrier::Multiphase,
         collectives: angara_abi::job::Collectives::P2p,
         name: key.clone(),
+        alloc: (pes % 2 == 0).then_some(Alloc::Auto),
         open: false,
     };
     let json = match which {

@@ -72,6 +72,7 @@ pub fn spec(pes: u32, path: Path) -> JobSpec {
         barrier: Barrier::Auto,
         collectives: Collectives::Auto,
         name: "test".into(),
+        alloc: None,
         open: false,
     }
 }

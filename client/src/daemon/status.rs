@@ -225,6 +225,7 @@ fn show(seen: &Seen, args: &StatusArgs) -> String {
             ]);
         }
         out.push_str(&jobs.render());
+        out.push_str(&sets(s));
     }
     for (job, waits) in &seen.waits {
         let pes = s.jobs.iter().find(|j| j.job == *job).map_or(0, |j| j.pes);
@@ -240,6 +241,25 @@ fn show(seen: &Seen, args: &StatusArgs) -> String {
     out.push_str(&if links.is_empty() { "  no link has carried anything\n".to_string() } else { links });
     if args.heat {
         out.push_str(&heatmap::links(s.shape, &seen.links, heatmap::colour()));
+    }
+    out
+}
+
+/// The nodes that jobs have for themselves, and how many are left.
+fn sets(status: &Status) -> String {
+    let at =
+        |nodes: &[u32]| nodes.iter().map(|n| status.shape.show(status.shape.coords(*n))).collect::<Vec<_>>().join(" ");
+    let (mut out, mut held) = (String::new(), 0);
+    for (job, set) in status.jobs.iter().filter_map(|j| Some((j.job, j.set.as_ref()?))) {
+        held += set.size();
+        out.push_str(&format!("  set of job {job}: {} nodes: {}", set.nodes.len(), at(&set.nodes)));
+        if !set.transit.is_empty() {
+            out.push_str(&format!("; transit: {}", at(&set.transit)));
+        }
+        out.push('\n');
+    }
+    if held > 0 {
+        out.push_str(&format!("  {} of {} nodes are in no set\n", status.shape.nodes() - held, status.shape.nodes()));
     }
     out
 }

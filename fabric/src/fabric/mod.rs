@@ -272,6 +272,10 @@ impl Fabric {
     pub fn faults(&self) -> Vec<Fault> {
         self.faults.all()
     }
+    /// Returns what is out of service.
+    pub fn dead(&self) -> Vec<Outage> {
+        self.faults.dead()
+    }
     /// Takes back a fault in force or planned. A link that failed by itself is cleared like one set.
     pub fn clear_fault(&mut self, fault: Fault) {
         if let Some(back) = self.faults.clear(&mut self.adapters.chip, fault) {

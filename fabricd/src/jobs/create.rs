@@ -77,12 +77,14 @@ impl Daemon {
         let taken = self.taken();
         let channels = self.options.channels;
         let seats = |nodes: &[NodeId]| if spec.open { all_seats(spec, nodes, channels, &taken) } else { spec.clone() };
-        let (spec, layout) = match &self.cluster.messages {
+        let (spec, set, layout) = match &self.cluster.messages {
             None => {
                 let spec = seats(&self.hosted);
                 self.check_share(uid, &spec)?;
-                let layout = layout(&self.site(), &spec, &self.hosted, &taken)?;
-                (spec, layout)
+                let set = self.node_set(&spec, &self.hosted).await?;
+                let nodes = set.as_ref().map_or(&self.hosted[..], |set| &set.nodes);
+                let layout = layout(&self.site(), &spec, nodes, &taken)?;
+                (spec, set, layout)
             }
             Some(messages) => {
                 let members = self.cluster.ballots.agreed.borrow().members.clone();
@@ -90,7 +92,9 @@ impl Daemon {
                 let available: Vec<u32> = (0..self.options.shape.nodes() as u32).filter(there).collect();
                 let spec = seats(&available);
                 self.check_share(uid, &spec)?;
-                let layout = layout(&self.site(), &spec, &available, &taken).map_err(|f| {
+                let set = self.node_set(&spec, &available).await?;
+                let nodes = set.as_ref().map_or(&available, |set| &set.nodes);
+                let layout = layout(&self.site(), &spec, nodes, &taken).map_err(|f| {
                     let missing: Vec<&str> = (messages.member.cluster.ids())
                         .filter(|h| !members.contains_key(h))
                         .map(|h| messages.name(h))
@@ -103,7 +107,7 @@ impl Daemon {
                         },
                     }
                 })?;
-                (spec, layout)
+                (spec, set, layout)
             }
         };
         let system = |e: io::Error| no_memory("the job", &e);
@@ -123,6 +127,7 @@ impl Daemon {
             key: random_key(&*self.machine).map_err(system)?,
             spec: JobSpec { collectives, ..spec },
             nodes: layout.nodes,
+            set,
             heap_stride: layout.heap_stride as u64,
             number,
         })
@@ -261,6 +266,7 @@ impl Daemon {
         if self.slot_taken(new.slot) || self.jobs.table.borrow().contains_key(&new.id) {
             return Err(failure(format!("job {} or its slot is in use already", new.id), "try again"));
         }
+        self.check_set(new.set.as_ref())?;
         if new.spec.open && self.has_domain(new.uid, &new.spec.name) {
             return Err(failure(format!("there is {} already", new.spec.name), "try again"));
         }
@@ -311,11 +317,13 @@ impl Daemon {
         let mut here = vec![false; entries.len()];
         share.pes.iter().for_each(|pe| here[*pe] = true);
         let identity = Identity { id: new.id, slot: new.slot, generation: new.generation, uid: new.uid };
-        let memory = JobMemory::create(identity, &geometry, entries, here, new.spec.path == Path::Ring);
-        let memory = Arc::new(memory.map_err(|e| {
+        let ring_only = new.spec.path == Path::Ring;
+        let mut memory = JobMemory::create(identity, &geometry, entries, here, ring_only).map_err(|e| {
             give_back();
             no_memory("the job", &e)
-        })?);
+        })?;
+        memory.set = new.set.clone();
+        let memory = Arc::new(memory);
         let (id, uid) = (new.id, new.uid);
         self.log_of(uid, |left_out| {
             let spec = &new.spec;

@@ -3,8 +3,8 @@
 use angara_abi::JobId;
 use angara_abi::job::Barrier;
 use angara_fabric::JobSlot;
-use angara_net::HostId;
 use angara_net::torus::NodeId;
+use angara_net::{HostId, NodeSet};
 use angara_protocol::msg::JobSpec;
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +20,9 @@ pub(crate) struct NewJob {
     pub(crate) key: String,
     pub(crate) spec: JobSpec,
     pub(crate) nodes: Vec<NodeId>,
+    /// Nodes that the job has for itself, if it has asked for some.
+    #[serde(default)]
+    pub(crate) set: Option<NodeSet>,
     pub(crate) heap_stride: u64,
     /// Of the latest change, which must be the same on all hosts.
     pub(crate) number: u64,

@@ -197,6 +197,7 @@ impl Job {
             came: self.came(),
             memory: self.memory.reserved(),
             age_s: self.created.elapsed().as_secs_f64(),
+            set: self.descriptor.new.set.clone(),
         }
     }
 }

@@ -18,4 +18,5 @@ mod patience;
 pub(crate) mod placement;
 pub(crate) mod plan;
 mod report;
+mod sets;
 pub(crate) mod table;

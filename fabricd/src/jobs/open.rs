@@ -88,6 +88,7 @@ impl Daemon {
             barrier: Barrier::Auto,
             collectives: Collectives::P2p,
             name: format!("domain {}", wish.domain),
+            alloc: None,
             open: true,
         };
         let (mut full, deadline) = (None, Instant::now() + PATIENCE);

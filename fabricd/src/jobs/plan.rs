@@ -241,6 +241,7 @@ mod tests {
             barrier: Barrier::Auto,
             collectives: Collectives::Auto,
             name: "test".into(),
+            alloc: None,
             open: false,
         }
     }

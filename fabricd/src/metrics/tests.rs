@@ -73,6 +73,7 @@ fn with_jobs(names: &[String]) -> Scrape {
             came: 1,
             memory: 4096,
             age_s: 1.5,
+            set: None,
         },
         path: Path::Auto,
     };

@@ -1,5 +1,6 @@
 //! Options of `angara run`, and the plan they make: everything decided before anything is started.
 
+mod alloc;
 mod auto;
 mod map;
 mod virtual_time;
@@ -8,6 +9,7 @@ use super::wrap::{self, Wrap};
 use crate::machine;
 use crate::many::seeds::Seeds;
 use crate::mpi::{self, MpiArg};
+pub use alloc::AllocArg;
 use angara_abi::job::{Barrier, Collectives, PES_MAX};
 use angara_abi::program_clock::PRELOADED;
 use angara_calls::notes::Notes;
@@ -106,6 +108,10 @@ pub struct RunArgs {
     /// auto:F near those they send most to, by a report of an earlier run (--report), a recording or a matrix of bytes
     #[arg(long, value_name = "MAP", default_value = "linear", help_heading = PLACEMENT)]
     pub map: MapArg,
+    /// Give the job nodes of its own whose packets stay among them (a node set), found by: auto (the same as
+    /// utilisation), utilisation, fragmentation, closed, first-fit-box, best-fit-box
+    #[arg(long, value_enum, value_name = "SEARCH", conflicts_with = "map", help_heading = PLACEMENT)]
+    pub alloc: Option<AllocArg>,
     /// Processor affinity of the PEs: auto (own core each if there are at least as many PEs as cores, else an equal
     /// share of the cores; an affinity set by you is kept), core (one core each), none
     #[arg(long, value_enum, default_value_t = Bind::Auto, help_heading = PLACEMENT)]
@@ -491,6 +497,7 @@ impl JobPlan {
             barrier: args.barrier,
             collectives: args.collectives,
             name,
+            alloc: args.alloc.map(AllocArg::wish),
             open: false,
         })
     }
