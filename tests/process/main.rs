@@ -53,6 +53,7 @@ mod report;
 mod reroute;
 mod rings;
 mod service;
+mod sets;
 mod strangers;
 mod sweep;
 mod timeline;

@@ -1,0 +1,178 @@
+//! Jobs with node sets of their own, as their users see them: `angara run --alloc`.
+
+use angara_net::{Link, NodeSet};
+use angara_protocol::msg::Status;
+use angara_protocol::report::Report;
+use angara_tests::cluster::{Cluster, Hosts};
+use angara_tests::daemon::Daemon;
+use angara_tests::process::{Running, poll_until};
+use angara_tests::{Test, tools};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+/// Longest a program may take on a busy machine.
+const LIMIT: Duration = Duration::from_secs(240);
+
+fn run(test: &Test, daemon: &Daemon, args: &[&str]) -> Command {
+    let mut command = test.angara(["run", "--quiet", "--runtime-dir"]);
+    command.arg(daemon.dir()).args(args);
+    command
+}
+
+/// A job that exchanges data and checks it until the file `end` is there.
+fn churn(test: &Test, mut command: Command) -> Running {
+    command.arg("--").arg(tools::compile("tests/c/churn.c")).arg("200").arg(test.file("end"));
+    let job = test.spawn(command);
+    job.expect_line("churning");
+    job
+}
+
+/// Ends jobs; their programs must have found all data right.
+fn end(test: &Test, jobs: impl IntoIterator<Item = Running>) {
+    std::fs::write(test.file("end"), "").expect("the directory is writable");
+    for job in jobs {
+        let done = job.wait(LIMIT).success();
+        assert!(done.stdout.contains("churned"), "{done}");
+    }
+    std::fs::remove_file(test.file("end")).expect("it is there");
+}
+
+/// The sets of the jobs that run.
+fn sets(status: &Status) -> Vec<NodeSet> {
+    status.jobs.iter().map(|job| job.set.clone().expect("every job has a set")).collect()
+}
+
+fn links_of(report: &PathBuf) -> BTreeSet<Link> {
+    let text = std::fs::read_to_string(report).expect("the report is written");
+    let report: Report = serde_json::from_str(&text).expect("a report");
+    report.links.iter().filter(|l| !l.load.is_empty()).map(|l| Link { node: l.node, dir: l.dir }).collect()
+}
+
+fn inside(set: &NodeSet, shape: &angara_net::torus::Shape, links: &BTreeSet<Link>) -> bool {
+    let holds = |node| set.held().any(|held| held == node);
+    links.iter().all(|l| holds(l.node) && shape.neighbour(l.node, l.dir).is_some_and(holds))
+}
+
+#[test]
+fn two_jobs_share_no_link_on_either_path() {
+    for path in ["ring", "direct"] {
+        let test = Test::new("sets-two");
+        // Node 1,0 is dead from the beginning.
+        let daemon = Daemon::start(&test, &["--torus", "4x4", "--fault", "node 1,0 down"]);
+        let reports = ["first.json", "second.json"].map(|name| test.file(name));
+        let jobs: Vec<Running> = [("5", &reports[0]), ("6", &reports[1])]
+            .map(|(pes, report)| {
+                let mut command = run(&test, &daemon, &["-n", pes, "--alloc", "auto", "--path", path, "--report"]);
+                command.arg(report);
+                churn(&test, command)
+            })
+            .into();
+        let status = daemon.status();
+        let sets = sets(&status);
+        assert_eq!((sets[0].nodes.len(), sets[1].nodes.len()), (5, 6), "{path}");
+        assert!(sets[0].held().all(|n| n != 1 && sets[1].held().all(|m| m != n && m != 1)), "{path}: {sets:?}");
+        let shown = test.run({
+            let mut command = test.angara(["status", "--runtime-dir"]);
+            command.arg(daemon.dir());
+            command
+        });
+        let shown = shown.success().stdout;
+        let held = sets[0].size() + sets[1].size();
+        assert!(shown.contains("set of job 1: 5 nodes: ") && shown.contains("set of job 2: 6 nodes: "), "{shown}");
+        assert!(shown.contains(&format!("{} of 16 nodes are in no set", 16 - held)), "{shown}");
+        end(&test, jobs);
+        let links = reports.each_ref().map(links_of);
+        assert!(!links[0].is_empty() && links[0].is_disjoint(&links[1]), "{path}: {links:?}");
+        assert!(inside(&sets[0], &status.shape, &links[0]) && inside(&sets[1], &status.shape, &links[1]), "{path}");
+        // Everything is free again.
+        let all = test.run({
+            let mut command = run(&test, &daemon, &["-n", "15", "--alloc", "closed", "--path", path]);
+            command.args(["--", "/bin/true"]);
+            command
+        });
+        assert_eq!(all.code(), 0, "{all}");
+        daemon.shutdown();
+        test.assert_clean();
+    }
+}
+
+#[test]
+fn links_that_die_and_return_leave_the_other_job_alone() {
+    let test = Test::new("sets-faults");
+    let daemon = Daemon::start(&test, &["--torus", "4x4"]);
+    let report = test.file("second.json");
+    let first = churn(&test, run(&test, &daemon, &["-n", "6", "--alloc", "auto", "--path", "ring"]));
+    let mut command = run(&test, &daemon, &["-n", "6", "--alloc", "auto", "--path", "ring", "--report"]);
+    command.arg(&report);
+    let second = churn(&test, command);
+    let status = daemon.status();
+    let sets = sets(&status);
+    let within = |l: &Link| inside(&sets[0], &status.shape, &BTreeSet::from([*l]));
+    let links: Vec<Link> = Link::all(status.shape).filter(within).collect();
+    let mut control = daemon.control();
+    for link in links.iter().take(6) {
+        let at = link.show(&status.shape);
+        control.fault(&format!("link {at} down")).expect("the link is there");
+        std::thread::sleep(Duration::from_millis(50));
+        control.fault(&format!("link {at} up")).expect("the link is there");
+    }
+    end(&test, [first, second]);
+    assert!(inside(&sets[1], &status.shape, &links_of(&report)));
+    daemon.shutdown();
+    test.assert_clean();
+}
+
+#[test]
+fn what_cannot_be_is_said_with_a_remedy() {
+    let test = Test::new("sets-refused");
+    let daemon = Daemon::start(&test, &["--torus", "4x2"]);
+    let refused = |args: &[&str], parts: &[&str]| {
+        let mut command = run(&test, &daemon, args);
+        command.args(["--", "/bin/true"]);
+        let done = test.run(command);
+        assert_ne!(done.code(), 0, "{done}");
+        parts.iter().for_each(|part| assert!(done.stderr.contains(part), "no `{part}` in {done}"));
+    };
+    refused(&["-n", "2", "--alloc", "tetris"], &["tetris", "utilisation"]);
+    refused(&["-n", "2", "--alloc", "auto", "--map", "random:1"], &["--alloc", "--map"]);
+    let job = churn(&test, run(&test, &daemon, &["-n", "4", "--alloc", "auto"]));
+    refused(&["-n", "2"], &["job 1 (churn) has a node set", "--alloc auto"]);
+    refused(&["-n", "5", "--alloc", "auto"], &["no 5 nodes", "4 of 8 nodes", "wait for another job"]);
+    end(&test, [job]);
+    assert!(poll_until(|| daemon.status().jobs.is_empty()));
+    let job = churn(&test, run(&test, &daemon, &["-n", "4"]));
+    refused(&["-n", "2", "--alloc", "auto"], &["has no node set", "may cross any node"]);
+    end(&test, [job]);
+    daemon.shutdown();
+    test.assert_clean();
+}
+
+#[test]
+fn jobs_of_a_cluster_have_sets_over_its_hosts() {
+    let test = Test::new("sets-cluster");
+    let cluster = Cluster::start(&test, "4x4", Hosts::loopback(4), &[]);
+    let job = |host: usize, args: &[&str]| {
+        let mut command = cluster.run_on(host, args, &tools::compile("tests/c/churn.c"));
+        command.arg("200").arg(test.file("end"));
+        let job = test.spawn(command);
+        job.expect_line("churning");
+        job
+    };
+    let first = job(0, &["-n", "6", "--alloc", "auto"]);
+    let second = job(3, &["-n", "7", "--alloc", "fragmentation"]);
+    let all = || cluster.control(1).status();
+    assert!(poll_until(|| all().jobs.len() == 2), "h1 knows both");
+    let sets = sets(&all());
+    assert!(sets[0].held().all(|n| sets[1].held().all(|m| m != n)), "{sets:?}");
+    // A link of the first one, which all hosts agree on.
+    let status = all();
+    let link = Link::all(status.shape).find(|l| inside(&sets[0], &status.shape, &BTreeSet::from([*l])));
+    let at = link.expect("six nodes have links").show(&status.shape);
+    cluster.fault(&format!("link {at} down"));
+    cluster.fault(&format!("link {at} up"));
+    end(&test, [first, second]);
+    cluster.shutdown();
+    test.assert_clean();
+}
