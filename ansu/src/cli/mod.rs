@@ -3,6 +3,7 @@
 mod interrupt;
 mod set;
 mod simulate;
+mod slurm;
 
 use angara_client::error::Failed;
 use clap::{Args, Subcommand};
@@ -20,6 +21,8 @@ enum AllocCommand {
     Set(set::SetArgs),
     /// Simulate a batch queue: how much of a torus schedulers and searches for sets use, and how long jobs wait
     Simulate(Box<simulate::SimulateArgs>),
+    /// Choose the nodes of Slurm jobs that were submitted on hold, and release them
+    Slurm(slurm::SlurmArgs),
 }
 
 /// Does what the arguments say; the result is the exit code.
@@ -27,5 +30,6 @@ pub fn main(args: AllocArgs) -> Result<u8, Failed> {
     match args.what {
         AllocCommand::Set(args) => set::main(&args),
         AllocCommand::Simulate(args) => simulate::main(&args),
+        AllocCommand::Slurm(args) => slurm::main(&args),
     }
 }
