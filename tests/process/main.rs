@@ -52,6 +52,7 @@ mod report;
 mod reroute;
 mod rings;
 mod service;
+mod slurm_alloc;
 mod strangers;
 mod sweep;
 mod timeline;

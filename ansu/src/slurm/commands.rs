@@ -55,9 +55,10 @@ impl Slurm {
             return Ok(out.into_owned());
         }
         let said = if said.is_empty() { done.status.to_string() } else { said.join("; ") };
-        Err(Failed::runtime(
-            format!("{}: {said}", called()),
-            "see `scontrol ping`; SLURM_CONF names another configuration, and updates of jobs take Slurm's operators",
-        ))
+        let remedy = match name {
+            "scontrol" => "see `scontrol ping`; nodes of jobs are changed by root, SlurmUser and Slurm's operators",
+            _ => "see `scontrol ping`; SLURM_CONF names another configuration",
+        };
+        Err(Failed::runtime(format!("{}: {said}", called()), remedy))
     }
 }
