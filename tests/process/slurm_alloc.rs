@@ -1,6 +1,6 @@
 //! `angara alloc slurm` with a real Slurm, where it is installed: a controller and eight nodes on loopback.
 
-use angara_net::torus::{NodeId, Shape};
+use angara_net::torus::{Direction, NodeId, Shape};
 use angara_protocol::print::plain_line;
 use angara_tests::process::{Finished, PATIENCE, Running, poll_until};
 use angara_tests::{Test, tools};
@@ -10,6 +10,7 @@ use std::ffi::OsStr;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU16, Ordering};
 
 const TORUS: &str = "2x2x2";
 const NODES: usize = 8;
@@ -27,11 +28,19 @@ fn cluster_file(test: &Test) -> PathBuf {
     path
 }
 
+/// True if a command of Slurm or munge is installed: its daemons know `-V` only.
+fn have(name: &str) -> bool {
+    Command::new(name).arg("-V").output().is_ok_and(|done| done.status.success())
+}
+
 /// The first of so many ports in a row that are free now.
 fn ports(count: u16) -> u16 {
     let free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
-    let begin = 12_000 + (std::process::id() % 1_000) as u16 * 15;
-    let found = (0..100).map(|n| begin + n * count).find(|&first| (first..first + count).all(free));
+    // Tests beside this one do not get the same: those of this program count, other programs begin elsewhere.
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let begin = 12_000 + (std::process::id() % 400) as u16 * 40;
+    let mut all = (0..100).map(|_| begin + NEXT.fetch_add(count, Ordering::Relaxed));
+    let found = all.find(|&first| (first..first + count).all(free));
     found.expect("free ports")
 }
 
@@ -45,8 +54,7 @@ struct Slurm<'t> {
 impl<'t> Slurm<'t> {
     /// `None`, and a note, where it is not installed.
     fn start(test: &'t Test) -> Option<Slurm<'t>> {
-        let missing =
-            ["munged", "slurmctld", "slurmd", "sbatch", "scontrol"].into_iter().find(|name| !tools::have(name));
+        let missing = ["munged", "slurmctld", "slurmd", "sbatch", "scontrol"].into_iter().find(|name| !have(name));
         if let Some(name) = missing {
             println!("skipped: no {name} here");
             return None;
@@ -173,7 +181,7 @@ fn configuration(dir: &Path, port: u16) -> String {
          SlurmctldPidFile={dir}/slurmctld.pid\nSlurmdPidFile={dir}/slurmd-%n.pid\n\
          SlurmdParameters=config_overrides\nCommunicationParameters=NoCtldInAddrAny,NoInAddrAny\n\
          NodeName=n[0-{}] NodeHostname={host} NodeAddr=127.0.0.1 Port=[{first}-{last}] CPUs=2 State=UNKNOWN\n\
-         PartitionName=p Nodes=ALL Default=YES MaxTime=INFINITE State=UP\n",
+         PartitionName=p Nodes=ALL Default=YES MaxTime=INFINITE OverSubscribe=EXCLUSIVE State=UP\n",
         NODES - 1
     )
 }
@@ -183,7 +191,7 @@ fn connected(set: &BTreeSet<NodeId>) -> bool {
     let shape: Shape = TORUS.parse().expect("a shape");
     let mut reached: BTreeSet<NodeId> = set.iter().take(1).copied().collect();
     loop {
-        let near = |&node: &NodeId| shape.neighbours(node).map(|(_, to)| to).collect::<Vec<_>>();
+        let near = |&node: &NodeId| Direction::ALL.into_iter().filter_map(move |dir| shape.neighbour(node, dir));
         let next: BTreeSet<NodeId> = reached.iter().flat_map(near).filter(|node| set.contains(node)).collect();
         let before = reached.len();
         reached.extend(next);
@@ -223,7 +231,11 @@ fn held_jobs_get_sets_of_a_real_slurm() {
     assert!(first.is_disjoint(&second), "two jobs at once: {first:?} and {second:?}");
     assert!(!first.contains(&5) && !second.contains(&5), "n5 is drained: {first:?} and {second:?}");
     assert!(connected(&first) && connected(&second), "{first:?} and {second:?}");
-    assert_eq!(slurm.word(&four, "NumCPUs"), "8", "a job gets whole hosts, of 2 processors each");
+    assert_eq!(
+        slurm.word(&four, "NumCPUs"),
+        "8",
+        "whole hosts, of 2 processors each: the partition has OverSubscribe=EXCLUSIVE"
+    );
     let comment = slurm.tell("scontrol", ["-o", "show", "job", &two]).stdout;
     let [low, high] = [second.first(), second.last()].map(|node| node.expect("two nodes"));
     let separator = if high - low == 1 { '-' } else { ',' };
@@ -293,7 +305,7 @@ fn what_is_wrong_with_slurm_or_the_file_is_said() {
     std::fs::write(&shared, format!("{}{host}", &text[..end])).expect("a file");
     test.run(alloc(&shared)).failure(&["shared.toml", "`n6` has 2 nodes", "[[host]] of its own"]);
     test.run(alloc(&test.file("no.toml"))).failure(&["cannot read the cluster file"]);
-    if !tools::have("sinfo") {
+    if !have("sinfo") {
         println!("skipped: no sinfo here");
         return;
     }

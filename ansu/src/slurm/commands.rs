@@ -20,14 +20,13 @@ impl Slurm {
         Hosts::read(&self.run("sinfo", &Hosts::ARGUMENTS)?, layout, partition)
     }
 
-    /// Gives a held job the nodes of its set, each as a whole, and a comment; then lets it go.
+    /// Gives a held job the nodes of its set and a comment; then lets it go.
     pub fn release(self, job: &str, hosts: &str, count: usize, comment: &str) -> Result<(), Failed> {
         let update = [
             "update".into(),
             format!("JobId={job}"),
             format!("ReqNodeList={hosts}"),
             format!("NumNodes={count}-{count}"),
-            "OverSubscribe=no".into(),
             format!("AdminComment={comment}"),
         ];
         self.run("scontrol", &update.each_ref().map(String::as_str))?;

@@ -16,7 +16,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Hosts of a cluster. Slurm gives whole hosts to jobs, so a host with several nodes would make sets other than
+    /// Hosts of a cluster. Jobs are given hosts, so a host with several nodes would make sets other than
     /// those that were found.
     pub fn of(cluster: &Cluster) -> Result<Layout, Failed> {
         if let Some(host) = cluster.hosts.iter().find(|host| host.nodes.len() != 1) {
