@@ -252,6 +252,12 @@ fn held_jobs_get_sets_of_a_real_slurm() {
     watcher.expect_line(&format!("job {third} released"));
     let third = slurm.nodes(&third);
     assert!(third.is_subset(&first) && connected(&third), "{third:?} of {first:?}");
+    // Tasks of an array go one by one; the last one has the array's own number.
+    let array = slurm.submit(&marked(&["-N1", "--array=1-2%1"]));
+    watcher.expect_line(&format!("job {array}_1 released"));
+    slurm.tell("scancel", [format!("{array}_1")]);
+    watcher.expect_line(&format!("job {array}_2 released"));
+    assert_eq!(slurm.nodes(&format!("{array}_2")).len(), 1);
     for held in [&large, &unmarked] {
         assert_eq!(slurm.state(held), "PENDING JobHeldUser");
     }

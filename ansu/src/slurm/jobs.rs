@@ -76,12 +76,17 @@ pub fn jobs(text: &str) -> Result<Vec<Job>, Failed> {
     let mut jobs = Vec::new();
     for raw in list {
         let id = number(&raw["job_id"]).ok_or_else(|| odd(format!("a job without job_id: {raw}")))?;
-        let job = job(raw, id).ok_or_else(|| odd(format!("job {id} without state or number of nodes")))?;
+        let mut job = job(raw, id).ok_or_else(|| odd(format!("job {id} without state or number of nodes")))?;
+        let array = number(&raw["array_job_id"]).filter(|&array| array != 0);
+        // The number of the array's last task is that of the array, and Slurm changes no nodes of arrays.
+        if let (Some(array), Some(task)) = (array, number(&raw["array_task_id"])) {
+            job.id = format!("{array}_{task}");
+        }
         // Tasks of an array that have not started are one entry.
         match raw["array_task_string"].as_str().filter(|tasks| !tasks.is_empty() && job.state == State::Held) {
             None => jobs.push(job),
             Some(tasks) => {
-                let array = number(&raw["array_job_id"]).filter(|&array| array != 0).unwrap_or(id);
+                let array = array.unwrap_or(id);
                 let room = most_at_once(raw).map_or(TASKS, |most| most.saturating_sub(going(list, array)));
                 let tasks = tasks.split('%').next().unwrap_or(tasks);
                 let each = task_numbers(tasks).take(room.min(TASKS));

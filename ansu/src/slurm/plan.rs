@@ -205,7 +205,12 @@ impl World<'_> {
         }
         let usable = self.usable(empty, job);
         if job.count > usable.free() {
-            let why = format!("it asks for {} nodes, and {} of its partitions work", job.count, usable.free());
+            let why = format!(
+                "it asks for {} nodes, and {} nodes of {} work",
+                job.count,
+                usable.free(),
+                job.partitions.join(",")
+            );
             return Some((why, format!("bring nodes back (scontrol update NodeName=… State=RESUME), or {cancel}")));
         }
         if self.search.find(&usable, job.count).is_none() {

@@ -31,10 +31,10 @@ fn a_name_that_looks_like_a_state_is_only_a_name() {
 
 #[test]
 fn tasks_of_an_array_wait_for_its_limit() {
-    assert_eq!(recorded("17").state, State::Running);
+    assert_eq!(recorded("15_1").state, State::Running, "job 17 is this task");
     let tasks = |text: &str| {
         let jobs = jobs(text).expect("it is read");
-        jobs.into_iter().map(|job| job.id).filter(|id| id.starts_with("15_")).collect::<Vec<_>>()
+        jobs.into_iter().map(|job| job.id).filter(|id| id.starts_with("15_") && id != "15_1").collect::<Vec<_>>()
     };
     assert_eq!(tasks(RECORDED), [""; 0], "one at once (%1), and task 1 runs as job 17");
     let two = RECORDED.replace("\"array_max_tasks\": 1", "\"array_max_tasks\": 2");
