@@ -292,6 +292,50 @@ fn a_set_that_dies_before_its_job_starts_is_replaced() {
     test.assert_clean();
 }
 
+/// Commands that say what Slurm's would, so that Slurm can be made to refuse something.
+fn pretend(test: &Test, squeue: &str, scontrol: &str) -> PathBuf {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = test.file("bin");
+    std::fs::create_dir_all(&dir).expect("a folder");
+    let sinfo: String = (0..NODES).map(|n| format!("echo 'n{n}|idle|p'\n")).collect();
+    for (name, text) in
+        [("sinfo", &*sinfo), ("squeue", &format!("cat <<'END'\n{squeue}\nEND\n")), ("scontrol", scontrol)]
+    {
+        let path = dir.join(name);
+        std::fs::write(&path, format!("#!/bin/sh\n{text}")).expect("a file");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("its mode");
+    }
+    dir
+}
+
+#[test]
+fn a_job_that_slurm_refuses_keeps_no_nodes_from_others() {
+    let test = Test::new("slurm-refused");
+    let file = cluster_file(&test);
+    let job = |id: u32, nodes: u32| {
+        format!(
+            r#"{{"job_id": {id}, "job_state": "PENDING", "state_reason": "JobHeldUser", "partition": "p",
+                "comment": "angara", "node_count": {nodes}, "submit_time": {id}, "time_limit": 5}}"#
+        )
+    };
+    let squeue = format!(r#"{{"errors": [], "jobs": [{}, {}]}}"#, job(1, 8), job(2, 4));
+    let refuse = "case \"$2\" in JobId=1) echo 'slurm_update error: Access/permission denied' >&2; exit 1;; esac\n";
+    let dir = pretend(&test, &squeue, refuse);
+    let alloc = |more: &str| {
+        let mut command = test.angara(["alloc", "slurm", more, "--cluster"]);
+        let path = std::env::var("PATH").unwrap_or_default();
+        command.arg(&file).env("PATH", format!("{}:{path}", dir.display()));
+        command
+    };
+    let once = test.run(alloc("--once")).failure(&["job 1: `scontrol update", "permission denied", "operators"]);
+    assert!(once.stdout.starts_with("job 2 waits"), "job 1 is the first and takes all: {once}");
+    let watcher = test.spawn(alloc("--interval=100ms"));
+    watcher.expect_line("job 2 released onto n0,n2,n4,n6");
+    watcher.signal(Signal::TERM);
+    assert_eq!(watcher.wait(PATIENCE).code(), 143);
+    test.assert_clean();
+}
+
 #[test]
 fn what_is_wrong_with_slurm_or_the_file_is_said() {
     let test = Test::new("slurm-wrong");

@@ -2,7 +2,7 @@
 
 use super::interrupt::Interrupt;
 use super::set::{Policy, outage};
-use crate::slurm::{Condition, Decision, Hosts, Layout, Place, Slurm, Wanted, World};
+use crate::slurm::{Condition, Decision, Hosts, Layout, Place, Slurm, State, Wanted, World};
 use angara_alloc::Machine;
 use angara_client::error::{Failed, say};
 use angara_cluster::Cluster;
@@ -10,7 +10,7 @@ use angara_net::torus::NodeId;
 use angara_net::units;
 use angara_protocol::complain;
 use clap::Args;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -59,7 +59,7 @@ pub(crate) fn main(args: &SlurmArgs) -> Result<u8, Failed> {
     let layout = Layout::of(&cluster)?;
     let outages = args.faults.iter().map(|text| outage(text, &cluster.shape)).collect::<Result<Vec<_>, _>>()?;
     let machine = Machine::new(cluster.shape, &outages);
-    let mut watcher = Watcher { args, layout, machine, said: BTreeSet::new() };
+    let mut watcher = Watcher { args, layout, machine, said: BTreeSet::new(), refused: BTreeMap::new() };
     let interrupt = Interrupt::watch();
     // What is wrong from the beginning ends the command; what goes wrong later may pass.
     let failed = watcher.pass(&interrupt)?;
@@ -75,7 +75,8 @@ pub(crate) fn main(args: &SlurmArgs) -> Result<u8, Failed> {
             return Ok(status);
         }
         match watcher.pass(&interrupt) {
-            Ok(_) => watcher.forget("slurm"),
+            Ok(_) if watcher.forget("slurm") => say!("Slurm answers again")?,
+            Ok(_) => {}
             // A signal to the whole group ends Slurm's commands, too.
             Err(_) if interrupt.asked().is_break() => {}
             Err(error) => watcher.complain("slurm", &error.message, &error.remedy),
@@ -89,13 +90,20 @@ struct Watcher<'a> {
     machine: Machine,
     /// What was said about a job or a host, so that it is said once.
     said: BTreeSet<(String, String)>,
+    /// When Slurm refused to change or release a job last.
+    refused: BTreeMap<String, Instant>,
 }
+
+/// So long a job that Slurm refused is left alone: its nodes are for others meanwhile.
+const PAUSE: Duration = Duration::from_secs(60);
 
 impl Watcher<'_> {
     /// Looks at the queue and does what there is to do. True if Slurm refused some of it.
     fn pass(&mut self, interrupt: &Interrupt) -> Result<bool, Failed> {
         let hosts = Slurm.hosts(&self.layout, self.args.partition.as_deref())?;
-        let jobs = Slurm.jobs()?;
+        let mut jobs = Slurm.jobs()?;
+        self.refused.retain(|_, when| when.elapsed() < PAUSE);
+        jobs.retain(|job| job.state != State::Held || !self.refused.contains_key(&job.id));
         self.unknown(&hosts);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
         let wanted = if self.args.all_held { Wanted::All } else { Wanted::Marked(&self.args.mark) };
@@ -104,7 +112,9 @@ impl Watcher<'_> {
         let decisions = world.plan();
         // Jobs that are gone are forgotten, and so are those that were left and are not any more.
         let about: BTreeSet<&str> = decisions.iter().map(job_of).collect();
-        self.said.retain(|(who, _)| about.contains(who.as_str()) || who.starts_with("host ") || who == "slurm");
+        self.said.retain(|(who, _)| {
+            about.contains(who.as_str()) || self.refused.contains_key(who) || who.starts_with("host ") || who == "slurm"
+        });
         let mut failed = false;
         for decision in &decisions {
             if interrupt.asked().is_break() {
@@ -165,6 +175,7 @@ impl Watcher<'_> {
             }
         };
         if let Err((job, error)) = &done {
+            self.refused.insert(job.to_string(), Instant::now());
             self.complain(job, &format!("job {job}: {}", error.message), &error.remedy);
         }
         Ok(done.is_ok())
@@ -179,8 +190,11 @@ impl Watcher<'_> {
     }
 
     /// What was said about somebody is worth saying again.
-    fn forget(&mut self, who: &str) {
+    /// True if there was anything.
+    fn forget(&mut self, who: &str) -> bool {
+        let before = self.said.len();
         self.said.retain(|(of, _)| of != who);
+        self.said.len() < before
     }
 }
 
