@@ -11,6 +11,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::{Duration, Instant};
 
 const TORUS: &str = "2x2x2";
 const NODES: usize = 8;
@@ -162,6 +163,22 @@ impl<'t> Slurm<'t> {
         while let Some(daemon) = self.daemons.pop() {
             daemon.signal(Signal::TERM);
             daemon.wait(PATIENCE);
+        }
+    }
+}
+
+/// Processes that start jobs have no mark of the test, so a test that fails ends its jobs itself.
+impl Drop for Slurm<'_> {
+    fn drop(&mut self) {
+        if self.daemons.is_empty() {
+            return;
+        }
+        let run = |name: &str, arguments: &[&str]| self.command(name, arguments).output();
+        let _ = run("scancel", &["--user=root"]);
+        let none = || run("squeue", &["-h"]).is_ok_and(|done| done.stdout.is_empty());
+        let end = Instant::now() + Duration::from_secs(20);
+        while !none() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(100));
         }
     }
 }
