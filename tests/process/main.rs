@@ -54,6 +54,7 @@ mod reroute;
 mod rings;
 mod service;
 mod sets;
+mod slurm_alloc;
 mod strangers;
 mod sweep;
 mod timeline;

@@ -1,8 +1,7 @@
 //! Jobs with node sets of their own, as their users see them: `angara run --alloc`.
 
 use angara_net::{Link, NodeSet};
-use angara_protocol::msg::Status;
-use angara_protocol::report::Report;
+use angara_protocol::msg::{Report, Status};
 use angara_tests::cluster::{Cluster, Hosts};
 use angara_tests::daemon::Daemon;
 use angara_tests::process::{Running, poll_until};

@@ -78,7 +78,8 @@ impl MachineArgs {
     }
 }
 
-fn outage(text: &str, shape: &Shape) -> Result<Outage, Failed> {
+/// A dead part, as `--fault` has it.
+pub(super) fn outage(text: &str, shape: &Shape) -> Result<Outage, Failed> {
     let fault = Fault::parse(text, shape).map_err(|mistake| Failed::usage(mistake.brief(), mistake.remedy()))?;
     match fault.site {
         Site::Link(link) if fault.is_down() && fault.at.is_none() => Ok(Outage::Link(link)),

@@ -5,6 +5,7 @@ mod machine;
 mod map;
 mod set;
 mod simulate;
+mod slurm;
 
 use angara_client::error::Failed;
 use clap::{Args, Subcommand};
@@ -26,6 +27,8 @@ enum AllocCommand {
     Simulate(Box<simulate::SimulateArgs>),
     /// Place processes on nodes, near those they send most to
     Map(map::MapArgs),
+    /// Choose the nodes of Slurm jobs that were submitted on hold, and release them
+    Slurm(slurm::SlurmArgs),
 }
 
 /// Does what the arguments say; the result is the exit code.
@@ -35,5 +38,6 @@ pub fn main(args: AllocArgs) -> Result<u8, Failed> {
         AllocCommand::Check(args) => set::check(&args),
         AllocCommand::Simulate(args) => simulate::main(&args),
         AllocCommand::Map(args) => map::main(&args),
+        AllocCommand::Slurm(args) => slurm::main(&args),
     }
 }

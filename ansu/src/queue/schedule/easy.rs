@@ -45,16 +45,16 @@ impl Scheduler for Easy {
 
 /// Reservation of the head of the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Shadow {
+pub(crate) struct Shadow {
     /// When enough nodes are free, by estimates.
-    pub(super) time: u64,
+    pub(crate) time: u64,
     /// Nodes that are free then beyond what the head needs.
-    pub(super) extra: usize,
+    pub(crate) extra: usize,
 }
 
 impl Shadow {
     /// From free nodes now, what the head needs, and estimated ends; `None` if nothing runs.
-    pub(super) fn of(free: usize, needed: usize, running: impl Iterator<Item = (u64, usize)>) -> Option<Shadow> {
+    pub(crate) fn of(free: usize, needed: usize, running: impl Iterator<Item = (u64, usize)>) -> Option<Shadow> {
         let mut running = running.peekable();
         let mut then = free;
         while let Some((time, held)) = running.next() {

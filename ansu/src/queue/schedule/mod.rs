@@ -13,6 +13,7 @@ mod tests;
 
 pub use conservative::Conservative;
 pub use easy::Easy;
+pub(crate) use easy::Shadow;
 pub use fcfs::Fcfs;
 
 use super::engine::Desk;
