@@ -87,7 +87,7 @@ fn two_jobs_share_no_link_on_either_path() {
         assert!(inside(&sets[0], &status.shape, &links[0]) && inside(&sets[1], &status.shape, &links[1]), "{path}");
         // Everything is free again.
         let all = test.run({
-            let mut command = run(&test, &daemon, &["-n", "15", "--alloc", "closed", "--path", path]);
+            let mut command = run(&test, &daemon, &["-n", "15", "--alloc", "closed"]);
             command.args(["--", "/bin/true"]);
             command
         });
@@ -102,9 +102,11 @@ fn links_that_die_and_return_leave_the_other_job_alone() {
     let test = Test::new("sets-faults");
     let daemon = Daemon::start(&test, &["--torus", "4x4"]);
     let report = test.file("second.json");
-    let first = churn(&test, run(&test, &daemon, &["-n", "6", "--alloc", "auto", "--path", "ring"]));
-    let mut command = run(&test, &daemon, &["-n", "6", "--alloc", "auto", "--path", "ring", "--report"]);
-    command.arg(&report);
+    // A tree over a link that dies is unloaded, and its job ends; messages go around.
+    let six = ["-n", "6", "--alloc", "auto", "--path", "ring", "--collectives", "p2p"];
+    let first = churn(&test, run(&test, &daemon, &six));
+    let mut command = run(&test, &daemon, &six);
+    command.arg("--report").arg(&report);
     let second = churn(&test, command);
     let status = daemon.status();
     let sets = sets(&status);

@@ -339,3 +339,66 @@ fn tables_are_complete_wherever_any_can_be() {
     }
     assert!(complete > 100 && impossible > 10, "{complete} complete, {impossible} impossible");
 }
+
+/// A set of links, one direction each.
+type Mask = [u64; 4];
+
+fn mask(links: &[Link]) -> Mask {
+    let mut mask = [0; 4];
+    for link in links {
+        let index = link.node as usize * 8 + link.dir.index();
+        mask[index / 64] |= 1 << (index % 64);
+    }
+    mask
+}
+
+/// The links that an outage takes away.
+fn taken(shape: &Shape, outage: &Outage) -> Vec<Link> {
+    match outage {
+        Outage::Link(link) => [Some(*link), link.reverse(shape)].into_iter().flatten().collect(),
+        Outage::Node(node) => {
+            let own = Link::of_node(*node, *shape);
+            own.flat_map(|link| [Some(link), link.reverse(shape)]).flatten().collect()
+        }
+    }
+}
+
+/// All routes of all pairs are walked once; a pair is connected if one of them avoids all that is dead. Faults that
+/// a shift of the torus makes equal are tried once: one of them is at node 0.
+#[test]
+fn connectivity_is_what_trying_every_route_says() {
+    let (mut connected, mut apart) = (0u64, 0u64);
+    for text in ["2", "3", "2x2", "3x2", "3x3", "2x2x2", "3x2x2", "3x3x2", "3x3x3"] {
+        let shape: Shape = text.parse().unwrap();
+        let whole = Routes::of(shape, &[]);
+        let nodes = shape.nodes() as u32;
+        let pairs: Vec<(u32, u32)> =
+            (0..nodes).flat_map(|a| (0..nodes).map(move |b| (a, b))).filter(|(a, b)| a != b).collect();
+        let ways: Vec<Vec<Mask>> = (pairs.iter())
+            .map(|(a, b)| {
+                let mut ways = choices(&whole, &shape, *a, *b);
+                ways.sort_by_key(Vec::len);
+                ways.iter().map(|path| mask(path)).collect()
+            })
+            .collect();
+        for dead in outages(&shape, 3) {
+            let at_zero = |outage: &Outage| match outage {
+                Outage::Link(link) => link.node == 0,
+                Outage::Node(node) => *node == 0,
+            };
+            if !dead.is_empty() && !dead.iter().any(at_zero) {
+                continue;
+            }
+            let links = Links::of(shape, &dead);
+            let blocked = mask(&dead.iter().flat_map(|outage| taken(&shape, outage)).collect::<Vec<_>>());
+            for ((a, b), ways) in pairs.iter().zip(&ways) {
+                let up = |node: &u32| !dead.contains(&Outage::Node(*node));
+                let free = |way: &Mask| way.iter().zip(&blocked).all(|(w, b)| w & b == 0);
+                let want = up(a) && up(b) && ways.iter().any(free);
+                assert_eq!(links.any_route(*a, *b), want, "{text} {dead:?}: {a} to {b}");
+                if want { connected += 1 } else { apart += 1 }
+            }
+        }
+    }
+    assert!(connected > 1_000_000 && apart > 100_000, "{connected} {apart}");
+}
