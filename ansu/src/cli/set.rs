@@ -6,10 +6,13 @@ use angara_client::error::{Failed, print_json, say};
 use angara_fabric::Ways;
 use angara_net::torus::{NodeId, Shape};
 use angara_protocol::whole_file::write_whole;
+use angara_sim::plan::routes::{RouteTable, check_file};
+use angara_sim::toml_file::TomlFile;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Sets with more nodes have no table: it would have an entry for each pair.
 const TABLE_NODES: usize = angara_fabric::TABLE_NODES;
@@ -54,6 +57,9 @@ pub(crate) struct CheckArgs {
     /// Nodes of the set that only pass packets on
     #[arg(long, value_name = "LIST")]
     transit: Option<String>,
+    /// Check the routes of FILE, as --write or somebody else has written them, instead of making some
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["routes", "write"])]
+    table: Option<PathBuf>,
     #[command(flatten)]
     output: Output,
 }
@@ -137,6 +143,9 @@ pub(crate) fn check(args: &CheckArgs) -> Result<u8, Failed> {
         return Err(Failed::usage(format!("node {both} is in --nodes and in --transit"), "name it once"));
     }
     let set = NodeSet { transit, ..NodeSet::of(nodes) };
+    if let Some(path) = &args.table {
+        return table(&machine, &set, path);
+    }
     let tables = tables(&machine, &set, args.output.routes.ways())?;
     print(&machine, &set, tables, &args.output)
 }
@@ -163,6 +172,43 @@ fn tables(machine: &Machine, set: &NodeSet, ways: Ways) -> Result<Option<SetTabl
         return Ok(None);
     }
     connected(machine, set, ways).map(Some).map_err(|cut| cut_off(machine.shape(), set, &cut))
+}
+
+/// Checks a table of a file: it is of this torus, serves every pair of the set, stays inside, and has no circle.
+fn table(machine: &Machine, set: &NodeSet, path: &Path) -> Result<u8, Failed> {
+    let file = TomlFile::read(path).map_err(of_file)?;
+    let table = RouteTable::read(&file).map_err(of_file)?;
+    let shape = machine.shape();
+    if table.torus != *shape {
+        let why = format!("the table is for {}, not for {shape}", table.torus);
+        let failed = of_file(file.error_at(0, &why));
+        return Err(Failed { remedy: format!("give --torus {}", table.torus), ..failed });
+    }
+    let links = machine.links().inside(set);
+    let mut missing: BTreeSet<(NodeId, NodeId)> =
+        set.nodes.iter().flat_map(|a| set.nodes.iter().map(move |b| (*a, *b))).filter(|(a, b)| a != b).collect();
+    for route in &table.routes {
+        missing.remove(&(route.from, route.to));
+        if let Some(link) = route.path.iter().find(|link| !links.up(**link)) {
+            let why = format!("link {} is dead or leaves the set", link.show(shape));
+            return Err(of_file(file.error_at(route.place, &why)));
+        }
+    }
+    if let Some((from, to)) = missing.first() {
+        let at = |node: &NodeId| shown(shape, &[*node]).remove(0);
+        let why = format!("{} pairs of the set have no route, such as {} to {}", missing.len(), at(from), at(to));
+        return Err(Failed::runtime(format!("{}: {why}", path.display()), "add their routes, or leave nodes out"));
+    }
+    let report = check_file(&file).map_err(of_file)?;
+    say!("{} routes serve all pairs of {} nodes inside the set", table.routes.len(), set.nodes.len())?;
+    say!("{}", report.text())?;
+    Ok(0)
+}
+
+/// A failure of a file, with the exit code that it has.
+fn of_file(e: angara_sim::Error) -> Failed {
+    let (message, remedy, _) = e.parts();
+    Failed::usage(message, remedy)
 }
 
 fn cut_off(shape: &Shape, set: &NodeSet, cut: &CutOff) -> Failed {
@@ -236,4 +282,65 @@ fn routes(shape: &Shape, set: &NodeSet, tables: &SetTables) -> String {
         let _ = write!(text, "[[route]]\nfrom = \"{}\"\nto = \"{}\"\npath = [{}]\n", at(from), at(to), path.join(", "));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::cli::{AllocArgs, main};
+    use angara_client::error::Failed;
+    use clap::Parser;
+    use std::path::PathBuf;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        args: AllocArgs,
+    }
+
+    fn alloc(line: &str) -> Result<u8, Failed> {
+        main(Command::parse_from(["alloc"].into_iter().chain(line.split(' '))).args)
+    }
+
+    fn refused(line: &str) -> String {
+        let e = alloc(line).expect_err(line);
+        assert!(e.code > 0 && !e.remedy.is_empty(), "{e:?}");
+        format!("{}; try: {}", e.message, e.remedy)
+    }
+
+    fn file(name: &str) -> PathBuf {
+        std::env::temp_dir().join(format!("angara-alloc-{}-{name}.toml", std::process::id()))
+    }
+
+    #[test]
+    fn who_is_cut_off_and_what_joins_them_is_said() {
+        let e = refused("check --torus 8x8 --nodes 0,2,9");
+        assert!(e.contains("6 of the 6 pairs") && e.contains("0,0 to 2,0") && e.contains("--transit 1 joins"), "{e}");
+        let e = refused("check --torus 8x1 --nodes 0,4 --transit 4");
+        assert!(e.contains("in --nodes and in --transit"), "{e}");
+        assert!(refused("check --torus 4x4 --nodes 3,3").contains("node 3 is named twice"));
+        assert!(refused("check --torus 4x4 --nodes 3,16").contains("`16` is no range of nodes of 4x4"));
+    }
+
+    #[test]
+    fn sets_larger_than_the_machine_are_refused() {
+        assert!(refused("set --torus 4x4 -n 17").contains("of which 16 nodes work"));
+        assert!(
+            refused("set --torus 4x4 -n 5 --taken 0-12 --policy closed").contains("closed finds no set of 5 nodes")
+        );
+    }
+
+    #[test]
+    fn written_tables_are_checked_and_tables_of_other_machines_refused() {
+        let path = file("table");
+        let shown = path.display().to_string();
+        assert_eq!(alloc(&format!("check --torus 4x4 --nodes 0-2,4,6 --transit 5 --write {shown}")), Ok(0));
+        let check = |rest: &str| format!("check --torus 4x4 {rest} --table {shown}");
+        assert_eq!(alloc(&check("--nodes 0-2,4,6 --transit 5")), Ok(0));
+        let other = refused(&format!("check --torus 8x8 --nodes 0-2 --table {shown}"));
+        assert!(other.contains(":1: the table is for 4x4, not for 8x8") && other.contains("--torus 4x4"), "{other}");
+        let outside = alloc(&check("--nodes 0-2,4,6")).expect_err("without node 5");
+        assert!(outside.message.contains("is dead or leaves the set"), "{outside:?}");
+        assert!(refused(&check("--nodes 0-6")).contains("pairs of the set have no route"));
+        std::fs::remove_file(path).unwrap();
+    }
 }

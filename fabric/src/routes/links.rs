@@ -177,6 +177,11 @@ impl Links {
         (self.run, self.first) = (run, first);
     }
 
+    /// True if a link can be used.
+    pub fn up(&self, link: Link) -> bool {
+        !self.blocked(link.node, link.dir.index())
+    }
+
     /// Tells whether some route of the grammar leads from `src` to `dst` over usable links.
     pub fn any_route(&self, src: NodeId, dst: NodeId) -> bool {
         if !self.node_up(src) || !self.node_up(dst) || self.part(src) != self.part(dst) {

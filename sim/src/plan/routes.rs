@@ -331,32 +331,10 @@ struct FileRoute {
 /// A route that leaves the network or does not end where it says, or a table that can deadlock;
 /// with file and line.
 pub fn check_file(file: &TomlFile) -> Result<Report, Error> {
-    let table: TableFile = file.parse()?;
+    let table = RouteTable::read(file)?;
     let shape = table.torus;
     let mut walker = Walker::new(&shape);
-    for route in &table.route {
-        let wrong = |why: String| file.error_at(route.path.span().start, &why);
-        let node = |text: &str| shape.parse_coords(text).map_err(|e| wrong(e.to_string()));
-        let id = |c| shape.id(c).expect("parsed coordinates are inside");
-        let (from, to) = (id(node(&route.from)?), id(node(&route.to)?));
-        let mut at = from;
-        let mut path = Vec::new();
-        for step in route.path.get_ref() {
-            let dir: Direction = step.parse().map_err(|e: angara_net::torus::ShapeError| wrong(e.to_string()))?;
-            path.push(Link { node: at, dir });
-            let here = shape.show(shape.coords(at));
-            at = shape.neighbour(at, dir).ok_or_else(|| wrong(format!("there is no link {dir} at {here}")))?;
-        }
-        if at != to {
-            return Err(wrong(format!(
-                "the path from {} ends at {}, not at {}",
-                route.from,
-                shape.show(shape.coords(at)),
-                route.to
-            )));
-        }
-        walker.walk(from, to, &path);
-    }
+    table.routes.iter().for_each(|route| walker.walk(route.from, route.to, &route.path));
     let cycle = walker.cycle();
     if !cycle.is_empty() {
         return Err(file.error_at(0, &format!("the routes can deadlock: {}", around(&cycle))));
@@ -364,6 +342,59 @@ pub fn check_file(file: &TomlFile) -> Result<Report, Error> {
     let (loads, busiest) = walker.loads(|l| shape.neighbour(l.node, l.dir).is_some());
     let tail = Tail { unreachable: 0, detours: 0, loads, busiest, cycle, shown: Vec::new() };
     Ok(finish(&shape, Vec::new(), walker.by_hops, tail))
+}
+
+/// A route table that has been read from a file.
+pub struct RouteTable {
+    /// Its network.
+    pub torus: Shape,
+    /// Its routes, in the order of the file.
+    pub routes: Vec<ReadRoute>,
+}
+
+/// A route of a file.
+pub struct ReadRoute {
+    /// Source.
+    pub from: NodeId,
+    /// Destination.
+    pub to: NodeId,
+    /// Links in the order travelled.
+    pub path: Vec<Link>,
+    /// Where its path begins in the file, bytes.
+    pub place: usize,
+}
+
+impl RouteTable {
+    /// Reads a table: `torus = "4x4"` and `[[route]]` tables with `from`, `to` and the `path` as a list of directions.
+    ///
+    /// # Errors
+    /// A route that leaves the network or does not end where it says, with file and line.
+    pub fn read(file: &TomlFile) -> Result<RouteTable, Error> {
+        let table: TableFile = file.parse()?;
+        let shape = table.torus;
+        let mut routes = Vec::with_capacity(table.route.len());
+        for route in &table.route {
+            let place = route.path.span().start;
+            let wrong = |why: String| file.error_at(place, &why);
+            let node = |text: &str| shape.parse_coords(text).map_err(|e| wrong(e.to_string()));
+            let id = |c| shape.id(c).expect("parsed coordinates are inside");
+            let (from, to) = (id(node(&route.from)?), id(node(&route.to)?));
+            let mut at = from;
+            let mut path = Vec::new();
+            for step in route.path.get_ref() {
+                let dir: Direction = step.parse().map_err(|e: angara_net::torus::ShapeError| wrong(e.to_string()))?;
+                path.push(Link { node: at, dir });
+                let here = shape.show(shape.coords(at));
+                at = shape.neighbour(at, dir).ok_or_else(|| wrong(format!("there is no link {dir} at {here}")))?;
+            }
+            if at != to {
+                let ends = shape.show(shape.coords(at));
+                return Err(wrong(format!("the path from {} ends at {ends}, not at {}", route.from, route.to)));
+            }
+            routes.push(ReadRoute { from, to, path, place });
+        }
+        Ok(RouteTable { torus: shape, routes })
+    }
 }
 
 /// A cycle in words.
