@@ -55,7 +55,7 @@ pub enum Error {
     /// No route to the target, or the target is gone.
     #[error(
         "PE {pe} at node {node} ({coords}) is unreachable: every route is dead or the PE is gone; \
-         see `angara status`, clear the fault or place the job elsewhere with --map"
+         see `angara status`, clear the fault or place the job elsewhere with --map or --alloc auto"
     )]
     Unreachable {
         /// Target PE.

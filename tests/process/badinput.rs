@@ -374,6 +374,14 @@ fn wrong_faults_and_options() {
     refused(&["run", "-n", "2", "--fault", "link 0 +X corupt=1%", "true"], 2, &["`corupt=1%` is not", corrupt]);
     refused(&["sim", "run", "--fault", "corupt=1%"], 2, &["`corupt=1%` is not", corrupt]);
     refused(&["plan", "routes", "--torus", "4x2x2", "--fault", "link 0,0,0 +X dwon"], 2, &["did you mean `down`?"]);
+    refused(
+        &["alloc", "set", "--torus", "4x4", "-n", "3", "--fault", "link 0,0 +X dwon"],
+        2,
+        &["did you mean `down`?"],
+    );
+    refused(&["alloc", "set", "--torus", "4x4", "-n", "3", "--policy", "tetris"], 2, &["tetris", "utilisation"]);
+    refused(&["alloc", "set", "--torus", "4x4", "-n", "3", "--dead-nodes", "2"], 2, &["fraction below 1"]);
+    refused(&["alloc", "check", "--torus", "8x8", "--nodes", "0,2"], 1, &["cut off", "joins them"]);
     for (words, meant) in [("trnk all down", "trunk"), ("every lnik corrupt=1%", "link"), ("trunk all dwn", "down")] {
         refused(&["plan", "routes", "--torus", "4x2x2", "--fault", words], 2, &[&format!("did you mean `{meant}`?")]);
     }
