@@ -92,7 +92,8 @@ impl Daemon {
                 while self.slot_taken(new.slot) && Instant::now() < until {
                     tokio::time::sleep(Duration::from_millis(1)).await;
                 }
-                if self.cluster.ballots.held.get().is_some() || self.cluster.ballots.number() != new.number {
+                let changing = self.cluster.ballots.held.get().is_some() || self.cluster.ballots.number() != new.number;
+                if changing || self.overlaps(new.set.as_ref()) {
                     return Ok(Answer::Later);
                 }
                 let (endpoints, crowded, cores) = self.reserve(Some(from), new)?;

@@ -187,9 +187,12 @@ impl Daemon {
         nodes as u64 * u64::from(self.options.channels)
     }
 
-    /// `None`: another host is about to agree on something.
+    /// `None`: another host is about to agree on something, or has given away nodes of the set.
     async fn make(self: &Rc<Self>, new: &NewJob, owner: Owner, others: &[HostId]) -> Result<Option<Reply>, Failure> {
         let me = self.this_host();
+        if self.overlaps(new.set.as_ref()) {
+            return Ok(None);
+        }
         let (endpoints, crowded, cores) = self.reserve(None, new.clone())?;
         let mut offers = vec![Offer { host: me, endpoints, crowded, cores: cores.clone() }];
         for &host in others {

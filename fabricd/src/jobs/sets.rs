@@ -47,11 +47,16 @@ impl Daemon {
                 format!("job {id} ({name}) has no node set, so its packets may cross any node"),
                 "wait for that job to end, or start it with --alloc auto, too",
             )),
-            (Some(set), Some(other)) => set.held().find(|node| other.held().any(|held| held == *node)).map(|node| {
-                failure(format!("node {node} belongs to the set of job {id} ({name})"), "start the job again")
-            }),
+            (Some(_), Some(_)) => None,
         });
         refused.map_or(Ok(()), Err)
+    }
+
+    /// True if somebody else has been given a node of this set meanwhile: another one is to be looked for.
+    pub(crate) fn overlaps(&self, set: Option<&NodeSet>) -> bool {
+        let Some(set) = set else { return false };
+        let shared = |other: &NodeSet| set.held().any(|node| other.held().any(|held| held == node));
+        self.each_set(|_, _, other| other.filter(|other| shared(other)).map(|_| ())).is_some()
     }
 
     /// The node set of a new job among these nodes, if it asks for one.
