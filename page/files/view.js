@@ -124,7 +124,7 @@ export class View {
     return job === undefined ? this.colours.node : named(job);
   }
 
-  /** Which job has PEs on which node, by its place in the list. */
+  /** Which job has PEs on which node, by its place in the list, and which node belongs to which job's set. */
   placed() {
     this.jobOf = new Map();
     this.peOf = new Map();
@@ -136,6 +136,11 @@ export class View {
         this.peOf.get(node).push(pe);
       });
     });
+    this.setOf = new Map();
+    for (const [job, { nodes, transit }] of this.store.sets) {
+      for (const node of nodes) this.setOf.set(node, { job, transit: false });
+      for (const node of transit) this.setOf.set(node, { job, transit: true });
+    }
     this.dirty = true;
   }
 
@@ -230,6 +235,7 @@ export class View {
         pen.fillStyle = colour;
         for (const n of nodes) pen.fillRect(nodeScreen[3 * n] - size, nodeScreen[3 * n + 1] - size, 2 * size, 2 * size);
       }
+      if (this.setOf) for (const [n, member] of this.setOf) this.drawMember(member, nodeScreen[3 * n], nodeScreen[3 * n + 1], size * 1.7);
       return;
     }
     const order = Array.from({ length: torus.nodes }, (_, n) => n).sort((a, b) => nodeScreen[3 * b + 2] - nodeScreen[3 * a + 2]);
@@ -244,6 +250,8 @@ export class View {
       pen.lineWidth = Math.max(1, r * 0.12);
       pen.strokeStyle = this.colours.ground;
       pen.stroke();
+      const member = this.setOf && this.setOf.get(n);
+      if (member) this.drawMember(member, x, y, r * 1.22);
       const pes = this.peOf && this.peOf.get(n);
       if (r < 9 * this.ratio || !pes || this.paint !== "jobs") continue;
       const text = pes.length === 1 ? `${pes[0]}` : `${pes[0]}…`;
@@ -251,6 +259,13 @@ export class View {
       pen.font = `600 ${Math.round(Math.min(r * 1.0, 14 * this.ratio))}px system-ui, 'DejaVu Sans', sans-serif`;
       pen.fillText(text, x, y + r * 0.06);
     }
+  }
+
+  /** Nodes of a set have a ring in their job's colour; one that only passes packets on has a broken one. */
+  drawMember({ job, transit }, x, y, r) {
+    if (transit) this.pen.setLineDash([r * 0.4, r * 0.4]);
+    this.ring(x, y, r, named(job), Math.max(1, (r * 0.16) / this.ratio));
+    this.pen.setLineDash([]);
   }
 
   drawPulses(now) {
