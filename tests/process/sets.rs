@@ -8,8 +8,9 @@ use angara_tests::process::{Running, poll_until};
 use angara_tests::web::http;
 use angara_tests::{Test, tools};
 use std::collections::BTreeSet;
+use std::io::Write;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// Longest a program may take on a busy machine.
@@ -101,7 +102,7 @@ fn two_jobs_share_no_link_on_either_path() {
         assert!(inside(&sets[0], &status.shape, &links[0]) && inside(&sets[1], &status.shape, &links[1]), "{path}");
         // Everything is free again.
         let all = test.run({
-            let mut command = run(&test, &daemon, &["-n", "15", "--alloc", "closed", "--path", path]);
+            let mut command = run(&test, &daemon, &["-n", "15", "--alloc", "closed"]);
             command.args(["--", "/bin/true"]);
             command
         });
@@ -116,7 +117,10 @@ fn links_that_die_and_return_leave_the_other_job_alone() {
     let test = Test::new("sets-faults");
     let daemon = Daemon::start(&test, &["--torus", "4x4"]);
     let report = test.file("second.json");
-    let first = churn(&test, run(&test, &daemon, &["-n", "6", "--alloc", "auto", "--path", "ring"]));
+    // A tree that loses a link ends its job.
+    let treeless =
+        ["-n", "6", "--alloc", "auto", "--path", "ring", "--barrier", "dissemination", "--collectives", "p2p"];
+    let first = churn(&test, run(&test, &daemon, &treeless));
     let mut command = run(&test, &daemon, &["-n", "6", "--alloc", "auto", "--path", "ring", "--report"]);
     command.arg(&report);
     let second = churn(&test, command);
@@ -151,8 +155,16 @@ fn metrics_and_the_page_have_sets_and_count_their_tables() {
     };
     assert_eq!(metric("angara_nodes_without_set"), 16);
     // Boxes of five nodes have six, so one is a transit node.
-    let job = |pes: &str| churn(&test, run(&test, &daemon, &["-n", pes, "--alloc", "first-fit-box", "--path", "ring"]));
-    let jobs = [job("5"), job("4")];
+    // Without trees: one that loses a link ends its job.
+    let job = |pes: &str| {
+        let args = ["-n", pes, "--alloc", "first-fit-box", "--barrier", "dissemination", "--collectives", "p2p"];
+        let mut command = run(&test, &daemon, &args);
+        command.arg("--").arg(tools::compile("tests/c/steps.c")).stdin(Stdio::piped());
+        let job = test.spawn(command);
+        job.expect_line("ready");
+        job
+    };
+    let mut jobs = [job("5"), job("4")];
     let status = daemon.status();
     let sets = sets(&status);
     let left = 16 - sets[0].size() - sets[1].size();
@@ -183,7 +195,10 @@ fn metrics_and_the_page_have_sets_and_count_their_tables() {
     assert!(poll_until(|| metric("angara_job_set_tables_made_total{job=\"1\"}") == before[0] + 1), "{at}");
     assert_eq!(metric("angara_job_set_tables_made_total{job=\"2\"}"), before[1]);
     assert!(poll_until(|| metric("angara_nodes_without_set") == left as u64 - 1));
-    end(&test, jobs);
+    for job in &mut jobs {
+        job.take_stdin().write_all(b"quit\n").expect("the job reads");
+    }
+    jobs.into_iter().for_each(|job| drop(job.wait(LIMIT).success()));
     daemon.shutdown();
     test.assert_clean();
 }
