@@ -134,7 +134,7 @@ function legend(view, store) {
     const title = document.createElement("p");
     const sets = document.createElement("p");
     sets.className = "sets";
-    sets.textContent = "ring: node of a job's set · broken ring: only passes packets on";
+    sets.textContent = "ring: node of a job's set · hollow, broken ring: transit node";
     box.append(sets, title, bar, scale);
   }
   box.querySelector(".sets").hidden = store.sets.size === 0;

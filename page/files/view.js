@@ -120,7 +120,8 @@ export class View {
     }
     if (this.owners && this.paint === "hosts") return named(this.owners[node]);
     if (this.paint === "hosts") return named(0);
-    const job = this.jobOf && this.jobOf.get(node);
+    const member = this.setOf && this.setOf.get(node), job = this.jobOf && this.jobOf.get(node);
+    if (member && member.transit) return this.colours.elsewhere;
     return job === undefined ? this.colours.node : named(job);
   }
 
@@ -261,7 +262,7 @@ export class View {
     }
   }
 
-  /** Nodes of a set have a ring in their job's colour; one that only passes packets on has a broken one. */
+  /** Nodes of a set have a ring in their job's colour; one that only passes packets on has a broken one, and is hollow. */
   drawMember({ job, transit }, x, y, r) {
     if (transit) this.pen.setLineDash([r * 0.4, r * 0.4]);
     this.ring(x, y, r, named(job), Math.max(1, (r * 0.16) / this.ratio));
@@ -292,7 +293,7 @@ export class View {
     for (const [what, wide] of [[this.hover, 1.4], [this.chosen, 2.4]]) {
       if (!what) continue;
       if (what.kind === "node") {
-        this.ring(this.nodeScreen[3 * what.node], this.nodeScreen[3 * what.node + 1], this.nodeSize() * 1.35, this.colours.chosen, wide);
+        this.ring(this.nodeScreen[3 * what.node], this.nodeScreen[3 * what.node + 1], this.nodeSize() * (this.setOf && this.setOf.has(what.node) ? 1.75 : 1.35), this.colours.chosen, wide);
         continue;
       }
       const i = this.indexOf(what.link), s = this.screen;
