@@ -31,7 +31,7 @@ pub struct LinkReport {
     /// Packets that had overtaken another.
     #[serde(default)]
     pub reordered: u64,
-    /// Forwards traffic.
+    /// It works; packets between two node sets do not cross it all the same.
     pub up: bool,
 }
 
