@@ -8,7 +8,6 @@ use crate::config::Options;
 use crate::failure::failure;
 use crate::hosts::cluster::Cluster;
 use crate::hosts::messages::HostMessages;
-use crate::jobs::job::Job;
 use crate::jobs::table::Jobs;
 use crate::machine::Machine;
 use crate::users::usage::{UserConnection, Users, is_operator};
@@ -74,7 +73,7 @@ impl Daemon {
     /// Answer to a status request.
     pub(crate) async fn status(&self) -> Status {
         let asked = ask(&self.data, Command::Status).await;
-        let (faults, virtual_time) = asked.unwrap_or_default();
+        let (faults, virtual_time, sets) = asked.unwrap_or_default();
         Status {
             version: env!("CARGO_PKG_VERSION").into(),
             abi: angara_abi::ABI_VERSION,
@@ -83,9 +82,10 @@ impl Daemon {
             shape: self.options.shape,
             nodes: self.cluster.messages.as_ref().map_or(self.hosted.len(), |s| s.nodes_up()) as u32,
             nodes_here: self.hosted.len() as u32,
+            nodes_without_set: sets.nodes_without as u32,
             data_plane_cpu_s: self.data.cpu_seconds(),
             private: self.options.private,
-            jobs: self.jobs.table.borrow().values().map(Job::status).collect(),
+            jobs: self.jobs.table.borrow().values().map(|job| job.status(&sets)).collect(),
             faults,
             violations: self.data.violations(),
             virtual_time,

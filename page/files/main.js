@@ -72,13 +72,14 @@ async function take(event, store, view, from) {
   store.take(event);
   view.dirty = true;
   const known = new Set(store.jobs.map(job => job.job));
-  for (const job of store.placements.keys()) if (!known.has(job)) store.placements.delete(job);
+  for (const map of [store.placements, store.sets]) for (const job of map.keys()) if (!known.has(job)) map.delete(job);
   const list = [...known].join();
   for (const job of known) {
     if (store.placements.has(job)) continue;
     store.placements.set(job, []);
     try {
       store.placements.set(job, await from.job(job));
+      if (store.jobs.some(other => other.job === job && other.set)) store.sets.set(job, await from.set(job));
     } catch {
       // It is over already.
     }
@@ -131,8 +132,12 @@ function legend(view, store) {
     scale.className = "scale";
     scale.append(...[0, 1, 2].map(() => document.createElement("span")));
     const title = document.createElement("p");
-    box.append(title, bar, scale);
+    const sets = document.createElement("p");
+    sets.className = "sets";
+    sets.textContent = "ring: node of a job's set · hollow, broken ring: transit node";
+    box.append(sets, title, bar, scale);
   }
+  box.querySelector(".sets").hidden = store.sets.size === 0;
   const pen = bar.getContext("2d"), colours = view.scale;
   colours.forEach((colour, i) => {
     pen.fillStyle = colour;
@@ -143,7 +148,7 @@ function legend(view, store) {
   middle.textContent = most ? `${short(most / 4)}${rate}` : "";
   high.textContent = most ? `${short(most)}${rate}` : "";
   const what = view.measure === "total" ? "flits over a link, in total" : "flits over a link, now";
-  box.querySelector("p").textContent = `${what}; colours by the square root, up to the busiest link`;
+  box.querySelector("p:not(.sets)").textContent = `${what}; colours by the square root, up to the busiest link`;
 }
 
 function wire(view, panel, choose) {
@@ -227,7 +232,8 @@ function described(view, what) {
   const { torus } = view;
   if (what.kind === "node") {
     const pes = view.peOf && view.peOf.get(what.node);
-    return `node ${torus.show(what.node)}${pes ? ` · PE ${pes.slice(0, 6).join(", ")}` : ""}`;
+    const member = view.setOf && view.setOf.get(what.node);
+    return `node ${torus.show(what.node)}${pes ? ` · PE ${pes.slice(0, 6).join(", ")}` : ""}${member && member.transit ? " · transit node" : ""}`;
   }
   const rate = view.measure === "total" ? "" : "/s";
   return `${torus.show(nodeOf(what.link))} ${DIRECTIONS[directionOf(what.link)]} · ${view.store.down.has(what.link) ? "down" : `${short(view.value(what.link))} flits${rate}`}`;

@@ -140,11 +140,14 @@ export class Panel {
       return [this.linkButton(link), state, this.view.measure === "total" ? short(store.flits[back]) : `${short(store.rate[back])}/s`];
     });
     const pes = store.pesOn(node).map(({ job, pes }) => make("p", {}, swatch(named(job.job)), `${job.name}: PE ${pes.slice(0, 12).join(", ")}${pes.length > 12 ? "…" : ""}`));
+    const member = this.view.setOf && this.view.setOf.get(node), whose = member && store.jobs.find(job => job.job === member.job);
+    const set = whose ? make("p", {}, swatch(named(member.job)), `${member.transit ? "transit node of" : "in"} the set of job ${member.job}, ${whose.name}`) : null;
     const host = this.network.owners.length ? this.network.hosts[this.network.owners[node]] : this.network.hosts[0];
     const dead = links.length > 0 && links.every(link => store.down.has(link));
     this.fill("chosen", "Node",
       make("p", { class: "big" }, torus.show(node)),
       make("p", { class: "soft" }, `node ${node}${host ? ` of ${host}` : ""}${store.barriers[node] ? ` · ${short(store.barriers[node])} barriers, the latest in ${store.phases[node]} phases` : ""}`),
+      set,
       ...pes,
       rows(["link", ">flits out", ">flits in"], list),
       this.orders(
@@ -170,9 +173,11 @@ export class Panel {
   }
 
   showJobs() {
-    const list = this.store.jobs.map(job => [make("span", {}, swatch(named(job.job)), job.name), job.attached === job.pes ? `${job.pes}` : `${job.attached} of ${job.pes}`, job.path]);
-    if (!list.length) return this.fill("jobs", "Jobs", make("p", { class: "soft" }, "No job runs."));
-    this.fill("jobs", this.from.finished ? "Job" : "Jobs", rows(["job", ">PEs", ">path"], list));
+    const { jobs } = this.store, sets = jobs.some(job => job.set);
+    if (!jobs.length) return this.fill("jobs", "Jobs", make("p", { class: "soft" }, "No job runs."));
+    const set = job => (job.set ? `${job.set.nodes}${job.set.transit ? ` + ${job.set.transit} transit` : ""}` : "none");
+    const list = jobs.map(job => [make("span", {}, swatch(named(job.job)), job.name), job.attached === job.pes ? `${job.pes}` : `${job.attached} of ${job.pes}`, job.path, ...(sets ? [set(job)] : [])]);
+    this.fill("jobs", this.from.finished ? "Job" : "Jobs", rows(["job", ">PEs", ">path", ...(sets ? [">nodes of its own"] : [])], list));
   }
 
   showFaults() {

@@ -79,6 +79,11 @@ export class Daemon {
     return JSON.parse(await this.get(`/api/job/${number}`));
   }
 
+  /** The nodes of a job's node set. */
+  async set(number) {
+    return JSON.parse(await this.get(`/api/job/${number}/set`));
+  }
+
   async link(link) {
     return JSON.parse(await this.get(`/api/link/${nodeOf(link)}/${directionOf(link)}`));
   }
@@ -107,6 +112,10 @@ export class Recorded {
 
   async job() {
     return this.data.placement;
+  }
+
+  async set() {
+    return this.data.set;
   }
 
   async link(link) {

@@ -30,6 +30,8 @@ export class Store {
     this.marks = [];
     this.jobs = [];
     this.placements = new Map();
+    // Which nodes a job has for itself, of those that have a set.
+    this.sets = new Map();
     this.faults = [];
     this.trees = [];
     this.trunks = null;

@@ -120,11 +120,12 @@ export class View {
     }
     if (this.owners && this.paint === "hosts") return named(this.owners[node]);
     if (this.paint === "hosts") return named(0);
-    const job = this.jobOf && this.jobOf.get(node);
+    const member = this.setOf && this.setOf.get(node), job = this.jobOf && this.jobOf.get(node);
+    if (member && member.transit) return this.colours.elsewhere;
     return job === undefined ? this.colours.node : named(job);
   }
 
-  /** Which job has PEs on which node, by its place in the list. */
+  /** Which job has PEs on which node, by its place in the list, and which node belongs to which job's set. */
   placed() {
     this.jobOf = new Map();
     this.peOf = new Map();
@@ -136,6 +137,11 @@ export class View {
         this.peOf.get(node).push(pe);
       });
     });
+    this.setOf = new Map();
+    for (const [job, { nodes, transit }] of this.store.sets) {
+      for (const node of nodes) this.setOf.set(node, { job, transit: false });
+      for (const node of transit) this.setOf.set(node, { job, transit: true });
+    }
     this.dirty = true;
   }
 
@@ -230,6 +236,7 @@ export class View {
         pen.fillStyle = colour;
         for (const n of nodes) pen.fillRect(nodeScreen[3 * n] - size, nodeScreen[3 * n + 1] - size, 2 * size, 2 * size);
       }
+      if (this.setOf) for (const [n, member] of this.setOf) this.drawMember(member, nodeScreen[3 * n], nodeScreen[3 * n + 1], size * 1.7);
       return;
     }
     const order = Array.from({ length: torus.nodes }, (_, n) => n).sort((a, b) => nodeScreen[3 * b + 2] - nodeScreen[3 * a + 2]);
@@ -244,6 +251,8 @@ export class View {
       pen.lineWidth = Math.max(1, r * 0.12);
       pen.strokeStyle = this.colours.ground;
       pen.stroke();
+      const member = this.setOf && this.setOf.get(n);
+      if (member) this.drawMember(member, x, y, r * 1.22);
       const pes = this.peOf && this.peOf.get(n);
       if (r < 9 * this.ratio || !pes || this.paint !== "jobs") continue;
       const text = pes.length === 1 ? `${pes[0]}` : `${pes[0]}…`;
@@ -251,6 +260,13 @@ export class View {
       pen.font = `600 ${Math.round(Math.min(r * 1.0, 14 * this.ratio))}px system-ui, 'DejaVu Sans', sans-serif`;
       pen.fillText(text, x, y + r * 0.06);
     }
+  }
+
+  /** Nodes of a set have a ring in their job's colour; one that only passes packets on has a broken one, and is hollow. */
+  drawMember({ job, transit }, x, y, r) {
+    if (transit) this.pen.setLineDash([r * 0.4, r * 0.4]);
+    this.ring(x, y, r, named(job), Math.max(1, (r * 0.16) / this.ratio));
+    this.pen.setLineDash([]);
   }
 
   drawPulses(now) {
@@ -277,7 +293,7 @@ export class View {
     for (const [what, wide] of [[this.hover, 1.4], [this.chosen, 2.4]]) {
       if (!what) continue;
       if (what.kind === "node") {
-        this.ring(this.nodeScreen[3 * what.node], this.nodeScreen[3 * what.node + 1], this.nodeSize() * 1.35, this.colours.chosen, wide);
+        this.ring(this.nodeScreen[3 * what.node], this.nodeScreen[3 * what.node + 1], this.nodeSize() * (this.setOf && this.setOf.has(what.node) ? 1.75 : 1.35), this.colours.chosen, wide);
         continue;
       }
       const i = this.indexOf(what.link), s = this.screen;

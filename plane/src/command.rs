@@ -4,7 +4,7 @@ use crate::job::Folded;
 use crate::memory::{JobMemory, PeMemory};
 use crate::notice::Gauges;
 use crate::observe::capture::{Capture, CaptureId, Refused};
-use crate::observe::figures::{LinkDetail, LinkFigures, PlaneFigures};
+use crate::observe::figures::{LinkDetail, LinkFigures, PlaneFigures, SetFigures};
 use crate::plane::DataPlane;
 use crate::trunks::TrunkFigures;
 use crate::virtual_time::Turn;
@@ -151,8 +151,8 @@ pub enum Command {
     /// A piece of what is too much for [`Command::Times`].
     TimesPiece(u32, Reply<TimesPiece>),
 
-    /// Faults, and how far virtual time is.
-    Status(Reply<(Vec<String>, Option<VirtualStatus>)>),
+    /// Faults, how far virtual time is, and node sets.
+    Status(Reply<(Vec<String>, Option<VirtualStatus>, SetFigures)>),
     /// Loads of a job on links when routes changed last.
     Folded(JobSlot, Reply<Folded>),
     /// The same with what one PE has counted since.
@@ -262,7 +262,7 @@ impl DataPlane {
             TrunkFigures(reply) => reply.answer(self.trunk_figures()),
             Times(reply) => reply.answer(self.times()),
             TimesPiece(from, reply) => reply.answer(self.times_piece(from)),
-            Status(reply) => reply.answer((self.faults(), self.virtual_status())),
+            Status(reply) => reply.answer((self.faults(), self.virtual_status(), self.watch_sets())),
             Folded(slot, reply) => reply.answer(self.folded(slot)),
             FoldPe(slot, pe, folded, reply) => reply.answer(self.timed(|plane| plane.fold_pe(slot, pe, folded))),
             JobLinks(slot, pes, folded, reply) => reply.answer(self.job_links(slot, pes, folded)),

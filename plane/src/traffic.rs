@@ -159,7 +159,7 @@ impl DataPlane {
 
     fn link_report(&self, link: Link, loads: Loads) -> Option<LinkReport> {
         let counters = self.fabric.link_counters(link);
-        let up = self.fabric.routes().link_up(link);
+        let up = self.fabric.routes().link_works(link);
         let idle = loads.iter().all(|l| *l == Load::default());
         let trouble = counters.crc_errors + counters.replays + counters.duplicates + counters.reordered;
         if idle && up && trouble == 0 {

@@ -468,6 +468,9 @@ pub struct Status {
     pub nodes: u32,
     /// Those of them on this host.
     pub nodes_here: u32,
+    /// Nodes of the whole network that work and are in no job's node set.
+    #[serde(default)]
+    pub nodes_without_set: u32,
     /// CPU seconds of the data plane so far.
     pub data_plane_cpu_s: f64,
     /// Started by one `angara run` for itself.
@@ -524,6 +527,9 @@ pub struct JobStatus {
     /// Nodes that it has for itself, if it has asked for some.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub set: Option<NodeSet>,
+    /// How often the route table of that set has been made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tables_made: Option<u64>,
 }
 
 /// Requests over the adapter socket.

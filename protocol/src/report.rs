@@ -5,6 +5,7 @@ pub use crate::times::*;
 use angara_abi::JobId;
 use angara_abi::account::{Class, Load, Traffic};
 use angara_abi::job::Barrier;
+use angara_net::NodeSet;
 use angara_net::torus::{Direction, NodeId, Shape};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -30,7 +31,7 @@ pub struct LinkReport {
     /// Packets that had overtaken another.
     #[serde(default)]
     pub reordered: u64,
-    /// Forwards traffic.
+    /// It works; packets between two node sets do not cross it all the same.
     pub up: bool,
 }
 
@@ -101,6 +102,9 @@ pub struct Report {
     pub path: Path,
     /// Node of each PE.
     pub placement: Vec<NodeId>,
+    /// Nodes that it had for itself, if it asked for some.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub set: Option<NodeSet>,
     /// Seconds since creation; in virtual time until the last PE ended, by the job's clock.
     pub wall_s: f64,
     /// Where time is virtual: what it went for.

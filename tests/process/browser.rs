@@ -64,6 +64,49 @@ fn a_browser_shows_a_job_and_sets_a_fault() {
 }
 
 #[test]
+fn nodes_of_sets_are_marked() {
+    let test = Test::new("browser-sets");
+    let Some(browser) = Browser::start(&test, (1280, 720)) else {
+        println!("skipped: no chromium and chromedriver here");
+        return;
+    };
+    let daemon = Daemon::start(&test, &["--torus", "4x4", "--web", "127.0.0.1:0"]);
+    browser.open(&url(&test, &daemon));
+    browser.wait("the page is live", "document.getElementById('state').className === 'state live'");
+    let legend = "document.querySelector('#legend .sets')";
+    browser.wait("a legend is drawn", &format!("{legend} !== null"));
+    assert_eq!(browser.eval(&format!("{legend}.hidden")), json!(true), "no set, no legend of sets");
+
+    let args = ["run", "-q", "-n", "5", "--alloc", "first-fit-box", "--timeout", "300", "--runtime-dir"];
+    let mut command = test.angara(args);
+    command.arg(daemon.dir()).arg("--").arg(tools::compile("tests/c/steps.c")).stdin(Stdio::piped());
+    let mut job = test.spawn(command);
+    let mut input = job.take_stdin();
+    job.expect_line("ready");
+    let set = daemon.status().jobs[0].set.clone().expect("a set");
+    let transit = set.transit.first().expect("a box of six nodes");
+    browser.wait("its nodes are known", &format!("angara.view.setOf.size === {}", set.size()));
+    assert_eq!(browser.eval(&format!("angara.view.setOf.get({transit}).transit")), json!(true));
+    assert_eq!(browser.eval(&format!("angara.view.setOf.get({}).transit", set.nodes[0])), json!(false));
+    browser.wait("the legend tells of them", &format!("!{legend}.hidden"));
+    browser.wait("the list has its size", "document.body.textContent.includes('5 + 1 transit')");
+    let place = browser.eval(&format!(
+        "(() => {{ const r = angara.view.canvas.getBoundingClientRect(); \
+         const [x, y] = angara.view.where({{kind: 'node', node: {transit}}}); return [r.x + x, r.y + y]; }})()"
+    ));
+    browser.click(place[0].as_f64().expect("a place"), place[1].as_f64().expect("a place"));
+    browser.wait("the node says whose it is", "document.body.textContent.includes('transit node of the set of job 1')");
+    assert_eq!(browser.complaints(), json!([]), "the browser complains");
+    input.write_all(b"quit\n").expect("the job reads");
+    drop(input);
+    job.wait(PATIENCE).success();
+    browser.wait("they are forgotten", &format!("angara.view.setOf.size === 0 && {legend}.hidden"));
+    browser.end();
+    daemon.shutdown();
+    test.assert_clean();
+}
+
+#[test]
 fn a_report_is_a_page_without_a_daemon() {
     let test = Test::new("browser-report");
     let (report, page) = (test.file("r.json"), test.file("r.html"));

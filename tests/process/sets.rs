@@ -5,10 +5,12 @@ use angara_protocol::msg::{Report, Status};
 use angara_tests::cluster::{Cluster, Hosts};
 use angara_tests::daemon::Daemon;
 use angara_tests::process::{Running, poll_until};
+use angara_tests::web::http;
 use angara_tests::{Test, tools};
 use std::collections::BTreeSet;
+use std::io::Write;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// Longest a program may take on a busy machine.
@@ -43,9 +45,13 @@ fn sets(status: &Status) -> Vec<NodeSet> {
     status.jobs.iter().map(|job| job.set.clone().expect("every job has a set")).collect()
 }
 
-fn links_of(report: &PathBuf) -> BTreeSet<Link> {
+fn read(report: &PathBuf) -> Report {
     let text = std::fs::read_to_string(report).expect("the report is written");
-    let report: Report = serde_json::from_str(&text).expect("a report");
+    serde_json::from_str(&text).expect("a report")
+}
+
+fn links_of(report: &PathBuf) -> BTreeSet<Link> {
+    let report = read(report);
     report.links.iter().filter(|l| !l.load.is_empty()).map(|l| Link { node: l.node, dir: l.dir }).collect()
 }
 
@@ -80,8 +86,17 @@ fn two_jobs_share_no_link_on_either_path() {
         let shown = shown.success().stdout;
         let held = sets[0].size() + sets[1].size();
         assert!(shown.contains("set of job 1: 5 nodes: ") && shown.contains("set of job 2: 6 nodes: "), "{shown}");
-        assert!(shown.contains(&format!("{} of 16 nodes are in no set", 16 - held)), "{shown}");
+        // The dead one is none of them.
+        assert!(shown.contains(&format!("{} of 16 nodes work and are in no set", 15 - held)), "{shown}");
+        assert_eq!(shown.matches("; table made ").count(), 2, "{shown}");
         end(&test, jobs);
+        for (report, set) in reports.iter().zip(&sets) {
+            assert_eq!(read(report).set.as_ref(), Some(set), "{path}");
+            let mut command = test.angara(["report"]);
+            command.arg(report);
+            let text = test.run(command).success().stdout;
+            assert!(text.contains(&format!("node set: {}\n", set.show(&status.shape))), "{text}");
+        }
         let links = reports.each_ref().map(links_of);
         assert!(!links[0].is_empty() && links[0].is_disjoint(&links[1]), "{path}: {links:?}");
         assert!(inside(&sets[0], &status.shape, &links[0]) && inside(&sets[1], &status.shape, &links[1]), "{path}");
@@ -121,6 +136,68 @@ fn links_that_die_and_return_leave_the_other_job_alone() {
     }
     end(&test, [first, second]);
     assert!(inside(&sets[1], &status.shape, &links_of(&report)));
+    daemon.shutdown();
+    test.assert_clean();
+}
+
+#[test]
+fn metrics_and_the_page_have_sets_and_count_their_tables() {
+    let test = Test::new("sets-figures");
+    let daemon = Daemon::start(&test, &["--torus", "4x4", "--web", "127.0.0.1:0"]);
+    let to = http::address(&daemon.status().web.expect("a page"));
+    let token = std::fs::read_to_string(daemon.dir().join("read.token")).expect("a token");
+    let get = |path: &str| http::ask(to, "GET", path, &[&format!("Authorization: Bearer {}", token.trim())], "");
+    let metric = |name: &str| {
+        let text = get("/metrics").body;
+        let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse::<u64>().ok());
+        value.unwrap_or_else(|| panic!("no {name} in {text}"))
+    };
+    assert_eq!(metric("angara_nodes_without_set"), 16);
+    // Boxes of five nodes have six, so one is a transit node.
+    // Without trees: one that loses a link ends its job.
+    let job = |pes: &str| {
+        let args = ["-n", pes, "--alloc", "first-fit-box", "--barrier", "dissemination", "--collectives", "p2p"];
+        let mut command = run(&test, &daemon, &args);
+        command.arg("--").arg(tools::compile("tests/c/steps.c")).stdin(Stdio::piped());
+        let job = test.spawn(command);
+        job.expect_line("ready");
+        job
+    };
+    let mut jobs = [job("5"), job("4")];
+    let status = daemon.status();
+    let sets = sets(&status);
+    let left = 16 - sets[0].size() - sets[1].size();
+    assert!(!sets[0].transit.is_empty() && left > 0, "{sets:?}");
+    assert!(poll_until(|| metric("angara_nodes_without_set") == left as u64), "{sets:?}");
+    let made = |job: &angara_protocol::msg::JobStatus| job.tables_made.expect("it has a set");
+    for (job, set) in status.jobs.iter().zip(&sets) {
+        let of = |name: &str| metric(&format!("angara_job_set_{name}{{job=\"{}\"}}", job.job));
+        assert_eq!((of("nodes"), of("transit_nodes")), (set.nodes.len() as u64, set.transit.len() as u64));
+        assert_eq!(of("tables_made_total"), made(job));
+        let told: NodeSet = serde_json::from_str(&get(&format!("/api/job/{}/set", job.job)).body).expect("a set");
+        assert_eq!(told, *set);
+    }
+    assert_eq!(get("/api/job/77/set").status, 404);
+    assert_eq!(metric("angara_links_down{direction=\"+X\"}"), 0, "links out of a set are down");
+    assert!(daemon.status().nodes_without_set == left as u32);
+
+    // A link of the first set, then a node of none.
+    let link = Link::all(status.shape).find(|l| inside(&sets[0], &status.shape, &BTreeSet::from([*l])));
+    let at = link.expect("five nodes have links").show(&status.shape);
+    let free = (0..16).find(|n| sets.iter().all(|set| set.held().all(|held| held != *n))).expect("one is left");
+    let mut control = daemon.control();
+    control.fault(&format!("link {at} down")).expect("the link is there");
+    control.fault(&format!("node {} down", status.shape.show(status.shape.coords(free)))).expect("a node");
+    let tables = || daemon.status().jobs.iter().map(made).collect::<Vec<_>>();
+    let before: Vec<u64> = status.jobs.iter().map(made).collect();
+    assert_eq!(tables(), [before[0] + 1, before[1]], "{at}");
+    assert!(poll_until(|| metric("angara_job_set_tables_made_total{job=\"1\"}") == before[0] + 1), "{at}");
+    assert_eq!(metric("angara_job_set_tables_made_total{job=\"2\"}"), before[1]);
+    assert!(poll_until(|| metric("angara_nodes_without_set") == left as u64 - 1));
+    for job in &mut jobs {
+        job.take_stdin().write_all(b"quit\n").expect("the job reads");
+    }
+    jobs.into_iter().for_each(|job| drop(job.wait(LIMIT).success()));
     daemon.shutdown();
     test.assert_clean();
 }

@@ -3,6 +3,7 @@
 use super::sample::{Frame, LinkRow, Order, TrunkRow};
 use angara_client::daemon::status::age;
 use angara_client::report::table::{Table, bytes, short};
+use angara_protocol::msg::JobStatus;
 use angara_protocol::print::plain_line;
 use ratatui::Frame as Screen;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -15,13 +16,14 @@ const HEAT: [u8; 6] = [238, 24, 31, 142, 214, 231];
 /// Blocks of the same steps.
 const BLOCKS: [&str; 6] = ["", "▏", "▎", "▌", "▊", "█"];
 /// Columns of jobs, of trunks and of links; names are as wide as the longest.
-const JOBS: [Column; 6] = [
+const JOBS: [Column; 7] = [
     Column("job", 6, 0),
     Column("name", 4, 0),
     Column("user", 8, 3),
     Column("PEs", 11, 1),
     Column("memory", 10, 2),
     Column("age", 8, 4),
+    Column("set", 8, 5),
 ];
 const TRUNKS: [Column; 8] = [
     Column("host", 4, 0),
@@ -205,10 +207,19 @@ fn draw_jobs(screen: &mut Screen, area: Rect, frame: &Frame) {
     let mut sheet = Sheet::new(&JOBS);
     for job in &frame.status.jobs {
         let pes = format!("{}/{}", job.attached, job.pes);
-        let more = [job.uid.to_string(), pes, bytes(job.memory), age(job.age_s)].map(Cell::from);
+        let more = [job.uid.to_string(), pes, bytes(job.memory), age(job.age_s), set(job)].map(Cell::from);
         sheet.row([job.job.to_string(), plain_line(&job.name)], more.into(), Style::new());
     }
     sheet.draw(screen, area, format!("{} jobs", frame.status.jobs.len()));
+}
+
+/// Nodes of a job's node set, and how many more only pass packets on: `6+1`.
+fn set(job: &JobStatus) -> String {
+    let Some(set) = &job.set else { return "-".into() };
+    match set.transit.len() {
+        0 => set.nodes.len().to_string(),
+        transit => format!("{}+{transit}", set.nodes.len()),
+    }
 }
 
 fn draw_trunks(screen: &mut Screen, area: Rect, frame: &Frame) {
@@ -256,11 +267,11 @@ fn draw_links(screen: &mut Screen, area: Rect, frame: &Frame, choice: &Choice) {
 /// The same as text, with so many links.
 pub(super) fn text(frame: &Frame, order: Order, filter: &str, most: usize) -> String {
     let mut out: String = header(frame).iter().map(|line| format!("{line}\n")).collect();
-    let mut jobs = Table::new(&[">job", "name", ">user", ">PEs", ">attached", ">memory", ">age"]).keys(2);
+    let mut jobs = Table::new(&[">job", "name", ">user", ">PEs", ">attached", ">memory", ">age", ">set"]).keys(2);
     for job in &frame.status.jobs {
         let (attached, memory, age) = (job.attached.to_string(), bytes(job.memory), age(job.age_s));
         let (id, user, pes) = (job.job.to_string(), job.uid.to_string(), job.pes.to_string());
-        jobs.row(&[id, job.name.clone(), user, pes, attached, memory, age]);
+        jobs.row(&[id, job.name.clone(), user, pes, attached, memory, age, set(job)]);
     }
     out.push_str(&if frame.status.jobs.is_empty() { "no jobs\n".into() } else { jobs.render() });
     if !frame.trunks.is_empty() {
@@ -315,6 +326,7 @@ fn cells(trunk: &TrunkRow) -> [String; 8] {
 mod tests {
     use super::super::sample::tests::sample;
     use super::*;
+    use angara_net::NodeSet;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
     use std::time::Instant;
@@ -390,6 +402,19 @@ mod tests {
         let typing = Choice { filter: "1,0".into(), typing: true, ..choice() };
         let text = drawn(&typing, (80, 24), None);
         assert!(text.contains("filter: 1,0") && text.contains("1,0-X") && !text.contains("0,1+Y"), "{text}");
+    }
+
+    #[test]
+    fn jobs_have_the_size_of_their_set() {
+        let mut frame = frame();
+        let last = |frame: &Frame| {
+            let text = text(frame, Order::Rate, "", 9);
+            let row = text.lines().find(|line| line.contains("heat2d")).expect("the job");
+            row.split_whitespace().last().expect("a cell").to_string()
+        };
+        assert_eq!(last(&frame), "-");
+        frame.status.jobs[0].set = Some(NodeSet { nodes: vec![0, 2, 3], transit: vec![1] });
+        assert_eq!(last(&frame), "3+1");
     }
 
     #[test]

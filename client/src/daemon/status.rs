@@ -247,19 +247,17 @@ fn show(seen: &Seen, args: &StatusArgs) -> String {
 
 /// The nodes that jobs have for themselves, and how many are left.
 fn sets(status: &Status) -> String {
-    let at =
-        |nodes: &[u32]| nodes.iter().map(|n| status.shape.show(status.shape.coords(*n))).collect::<Vec<_>>().join(" ");
-    let (mut out, mut held) = (String::new(), 0);
-    for (job, set) in status.jobs.iter().filter_map(|j| Some((j.job, j.set.as_ref()?))) {
-        held += set.size();
-        out.push_str(&format!("  set of job {job}: {} nodes: {}", set.nodes.len(), at(&set.nodes)));
-        if !set.transit.is_empty() {
-            out.push_str(&format!("; transit: {}", at(&set.transit)));
+    let mut out = String::new();
+    for (job, set) in status.jobs.iter().filter_map(|j| Some((j, j.set.as_ref()?))) {
+        out.push_str(&format!("  set of job {}: {}", job.job, set.show(&status.shape)));
+        if let Some(made) = job.tables_made {
+            out.push_str(&format!("; table made {made} {}", if made == 1 { "time" } else { "times" }));
         }
         out.push('\n');
     }
-    if held > 0 {
-        out.push_str(&format!("  {} of {} nodes are in no set\n", status.shape.nodes() - held, status.shape.nodes()));
+    if !out.is_empty() {
+        let (left, all) = (status.nodes_without_set, status.shape.nodes());
+        out.push_str(&format!("  {left} of {all} nodes work and are in no set\n"));
     }
     out
 }

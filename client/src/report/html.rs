@@ -32,6 +32,7 @@ fn recorded(report: &RunReport) -> Value {
         let rows = Class::ALL.iter().filter_map(|class| Some(json!({ "class": class, "load": link.load.get(class)? })));
         classes.insert(index.to_string(), rows.collect());
     }
+    let set = t.set.as_ref().map(|set| json!({ "nodes": set.nodes.len(), "transit": set.transit.len() }));
     let (name, pes) = (plain_line(&t.name), t.placement.len());
     json!({
         "network": {
@@ -44,6 +45,7 @@ fn recorded(report: &RunReport) -> Value {
             "title": format!("{}, {pes} PEs, {:.3} s, {}", plain_line(&report.command.join(" ")), t.wall_s, plain_line(&report.outcome)),
         },
         "placement": t.placement,
+        "set": t.set,
         "classes": classes,
         "event": {
             "t": t.wall_s,
@@ -56,6 +58,7 @@ fn recorded(report: &RunReport) -> Value {
             "faults": report.options.faults.iter().map(|fault| plain_line(fault)).collect::<Vec<_>>(),
             "jobs": [{
                 "job": 0, "name": name, "uid": 0, "pes": pes, "attached": pes, "memory": 0, "age_s": t.wall_s, "path": t.path,
+                "set": set,
             }],
             "plane": {
                 "cpu_s": 0, "busy": 0, "idle": 0, "sleeps": 0, "events": 0, "packets": 0, "channels": 0, "waiting": 0,

@@ -194,6 +194,9 @@ fn show(report: &RunReport, all: bool, colour: bool) -> String {
         t.wall_s,
         plain_line(&report.outcome)
     );
+    if let Some(set) = &t.set {
+        let _ = writeln!(out, "node set: {}", set.show(&t.shape));
+    }
     for note in &t.notes {
         let _ = writeln!(out, "note: {}", plain_line(note));
     }

@@ -6,6 +6,7 @@ use crate::packet::{NO_QUEUE, PacketHandle, flag};
 use crate::routes::{NONE, Routes, Ways};
 use crate::types::*;
 use angara_net::NodeSet;
+use angara_net::torus::NodeId;
 
 /// Largest set whose tables leave direction order to even out links: making them takes a tenth of a second then.
 const SPREAD_NODES: usize = 128;
@@ -82,6 +83,17 @@ impl Fabric {
         let before = self.adapters.chip.form_set(job.index() as u32, set, ways);
         self.sets_changed(&before);
         Ok(())
+    }
+
+    /// Number of times that the route table of a job's node set has been made, 0 if it has no set.
+    pub fn tables_made(&self, job: JobSlot) -> u64 {
+        self.adapters.chip.routes.tables_made(job.index() as u32)
+    }
+
+    /// Number of nodes that work and that no job's set holds.
+    pub fn nodes_without_set(&self) -> usize {
+        let routes = &self.adapters.chip.routes;
+        (0..self.adapters.chip.net.nodes as NodeId).filter(|n| routes.node_up(*n) && !routes.in_set(*n)).count()
     }
 
     /// Packets of jobs without a set may have other routes now.

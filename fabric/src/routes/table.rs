@@ -215,6 +215,11 @@ impl Routes {
     pub fn link_up(&self, link: Link) -> bool {
         !self.blocked(link.node, link.dir.index())
     }
+    /// True if the link exists and nothing of it is dead, whichever parts its ends belong to.
+    pub fn link_works(&self, link: Link) -> bool {
+        let far = self.links.net.neighbour(link.node, link.dir.index());
+        far != NONE && !self.links.dead_links.contains(&link) && self.node_up(link.node) && self.node_up(far)
+    }
     #[inline]
     pub(crate) fn blocked(&self, node: NodeId, dir: usize) -> bool {
         self.links.blocked(node, dir)

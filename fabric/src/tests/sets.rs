@@ -87,13 +87,20 @@ fn jobs_with_sets_share_no_link_whatever_they_do() {
 fn a_link_that_dies_changes_the_table_of_its_set_alone() {
     let sets = [set(&[0, 1, 4, 5], &[]), set(&[2, 3, 6, 7], &[])];
     let mut w = divided("4x4", &sets);
-    let made = |w: &World| [0, 1].map(|id| w.fabric.routes().tables_made(id));
+    let made = |w: &World| [JOB, SECOND].map(|job| w.fabric.tables_made(job));
     assert_eq!(made(&w), [1, 1]);
     let link = |node, dim| Link { node, dir: Direction::new(dim, true) };
+    let state = |w: &World, link| (w.fabric.routes().link_up(link), w.fabric.routes().link_works(link));
+    assert_eq!([link(0, 0), link(1, 0)].map(|l| state(&w, l)), [(true, true), (false, true)]);
     w.fabric.set_fault(Fault::link_down(link(0, 0))).unwrap();
     assert_eq!(made(&w), [2, 1], "0 +X is inside the first set");
     w.fabric.set_fault(Fault::link_down(link(1, 0))).unwrap();
     assert_eq!(made(&w), [2, 1], "1 +X leads from set to set");
+    assert_eq!([link(0, 0), link(1, 0)].map(|l| state(&w, l)), [(false, false); 2]);
+    assert_eq!(w.fabric.nodes_without_set(), 8);
+    w.fabric.set_fault(Fault::node_down(13)).unwrap();
+    assert_eq!((w.fabric.nodes_without_set(), state(&w, link(12, 0)).1), (7, false));
+    w.fabric.clear_fault(Fault::node_down(13));
     w.fabric.set_fault(Fault::link_down(link(12, 0))).unwrap();
     assert_eq!(made(&w), [2, 1], "12 +X is in no set");
     all_talk(&mut w, JOB, &sets[0].nodes);
@@ -108,7 +115,7 @@ fn a_link_that_dies_changes_the_table_of_its_set_alone() {
     assert!(!used(&w, JOB).contains(&link(0, 0)));
     // A closed job gives its nodes back: packets may pass there again.
     w.fabric.close_job(JOB);
-    assert_eq!(w.fabric.routes().tables_made(0), 0);
+    assert_eq!(made(&w), [0, 1]);
     assert!(!w.fabric.routes().in_set(0) && w.fabric.routes().in_set(2));
     assert_eq!(w.fabric.hops(0, 12), Some(1));
     w.fabric.close_job(SECOND);

@@ -11,6 +11,7 @@ use angara_net::HostId;
 use angara_net::torus::NodeId;
 use angara_net::units::show_bytes;
 use angara_plane::JobMemory;
+use angara_plane::observe::figures::SetFigures;
 use angara_protocol::msg::{Event, Failure, JobSpec, JobStatus};
 use rustix::process::{Signal, geteuid, pidfd_send_signal};
 use std::os::fd::OwnedFd;
@@ -187,7 +188,7 @@ impl Job {
     }
 
     /// One line of `angara status`.
-    pub(crate) fn status(&self) -> JobStatus {
+    pub(crate) fn status(&self, sets: &SetFigures) -> JobStatus {
         JobStatus {
             job: self.memory.id,
             name: self.spec.name.clone(),
@@ -198,6 +199,7 @@ impl Job {
             memory: self.memory.reserved(),
             age_s: self.created.elapsed().as_secs_f64(),
             set: self.descriptor.new.set.clone(),
+            tables_made: sets.tables_made(self.memory.id),
         }
     }
 }

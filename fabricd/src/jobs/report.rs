@@ -65,6 +65,7 @@ impl Daemon {
             shape: self.options.shape,
             path: job.spec.path,
             placement: job.placement(),
+            set: job.descriptor.new.set.clone(),
             wall_s: ended.map_or_else(|| job.created.elapsed().as_secs_f64(), |ps| ps as f64 / 1e12),
             virtual_time,
             pairs: Vec::new(),

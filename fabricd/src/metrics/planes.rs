@@ -1,7 +1,8 @@
 //! The daemon, its data plane, adapters, collectives, jobs, memory and limits.
 
 use super::{Family, JOBS_MAX, Labels, MetricKind, Scrape, Value};
-use crate::watch::JobFigures;
+use crate::watch::{JobFigures, Sample};
+use angara_net::NodeSet;
 use angara_plane::observe::figures::PlaneFigures;
 use prometheus_client::registry::Unit;
 
@@ -11,6 +12,7 @@ pub(super) fn families(scrape: &Scrape) -> Vec<Family> {
     families.extend(plane(&scrape.sample.plane));
     families.extend(collectives(&scrape.sample.plane));
     families.extend(jobs(&scrape.sample.jobs));
+    families.extend(sets(&scrape.sample));
     families
 }
 
@@ -82,15 +84,25 @@ fn collectives(plane: &PlaneFigures) -> Vec<Family> {
     ]
 }
 
-fn jobs(jobs: &[JobFigures]) -> Vec<Family> {
-    let sum = |figure: fn(&JobFigures) -> u64| jobs.iter().map(figure).sum::<u64>();
+/// The jobs with series of their own.
+fn own_series(jobs: &[JobFigures]) -> Vec<&JobFigures> {
     let mut own: Vec<&JobFigures> = jobs.iter().collect();
     own.sort_by(|a, b| b.status.age_s.total_cmp(&a.status.age_s));
     own.truncate(JOBS_MAX);
-    let label = |job: &JobFigures| -> Labels { vec![("job", job.status.job.number().to_string())] };
-    let each = |figure: fn(&JobFigures) -> Value| own.iter().map(|job| (label(job), figure(job))).collect::<Vec<_>>();
+    own
+}
+
+fn job_label(job: &JobFigures) -> Labels {
+    vec![("job", job.status.job.number().to_string())]
+}
+
+fn jobs(jobs: &[JobFigures]) -> Vec<Family> {
+    let sum = |figure: fn(&JobFigures) -> u64| jobs.iter().map(figure).sum::<u64>();
+    let own = own_series(jobs);
+    let each =
+        |figure: fn(&JobFigures) -> Value| own.iter().map(|job| (job_label(job), figure(job))).collect::<Vec<_>>();
     let info = own.iter().map(|job| {
-        let mut labels = label(job);
+        let mut labels = job_label(job);
         let path = format!("{:?}", job.path).to_lowercase();
         labels.extend([("name", job.status.name.clone()), ("uid", job.status.uid.to_string()), ("path", path)]);
         (labels, Value::Whole(1))
@@ -113,5 +125,23 @@ fn jobs(jobs: &[JobFigures]) -> Vec<Family> {
         Family::gauge("angara_job_age", "Time since a job was created.")
             .unit(Unit::Seconds)
             .each(each(|job| Value::Part(job.status.age_s))),
+    ]
+}
+
+fn sets(sample: &Sample) -> Vec<Family> {
+    let own: Vec<_> =
+        own_series(&sample.jobs).into_iter().filter_map(|job| Some((job, job.status.set.as_ref()?))).collect();
+    let each = |figure: fn(&JobFigures, &NodeSet) -> u64| {
+        own.iter().map(|(job, set)| (job_label(job), Value::Whole(figure(job, set)))).collect::<Vec<_>>()
+    };
+    vec![
+        Family::gauge("angara_nodes_without_set", "Nodes of the whole network that work and are in no job's node set.")
+            .whole(sample.plane.sets.nodes_without as u64),
+        Family::gauge("angara_job_set_nodes", "Nodes of a job's node set that processes run on.")
+            .each(each(|_, set| set.nodes.len() as u64)),
+        Family::gauge("angara_job_set_transit_nodes", "Nodes of a job's node set that only pass packets on.")
+            .each(each(|_, set| set.transit.len() as u64)),
+        Family::counter("angara_job_set_tables_made", "How often the route table of a job's node set has been made.")
+            .each(each(|job, _| job.status.tables_made.unwrap_or(0))),
     ]
 }

@@ -4,6 +4,7 @@ use super::*;
 use crate::watch::JobFigures;
 use angara_abi::JobId;
 use angara_abi::account::Load;
+use angara_net::NodeSet;
 use angara_plane::observe::figures::LinkFigures;
 use angara_protocol::msg::{JobStatus, Path};
 use openmetrics_parser::openmetrics::parse_openmetrics;
@@ -55,7 +56,8 @@ fn the_older_format_has_the_same_samples_under_names_that_their_types_know() {
 #[test]
 fn every_metric_is_in_the_documents() {
     let page = include_str!("../../../docs/reference/metrics.md");
-    let old = plain(&scrape("2x2", 1024).text());
+    let old = plain(&with_jobs(&["job".into()]).text());
+    assert!(old.contains("angara_job_set_tables_made_total{job=\"1\"} 2"), "{old}");
     for line in old.lines() {
         let Some(name) = line.strip_prefix("# TYPE ").and_then(|rest| rest.split(' ').next()) else { continue };
         assert!(page.contains(&format!("`{name}`")), "{name} is not in docs/reference/metrics.md");
@@ -73,7 +75,8 @@ fn with_jobs(names: &[String]) -> Scrape {
             came: 1,
             memory: 4096,
             age_s: 1.5,
-            set: None,
+            set: Some(NodeSet { nodes: vec![0, 3], transit: vec![1] }),
+            tables_made: Some(2),
         },
         path: Path::Auto,
     };

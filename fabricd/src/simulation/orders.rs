@@ -34,11 +34,13 @@ fn descriptor(coordinator: HostId, key: &str) -> JobDescriptor {
         barrier: Barrier::Multiphase,
         collectives: Collectives::P2p,
         name: "simulated".into(),
+        alloc: None,
         open: false,
     };
     let slot = JobSlot::new(0);
     let (generation, uid, user, nodes, heap_stride) = (1, 0, None, vec![0, 1], 1 << 20);
-    let new = NewJob { id, slot, generation, uid, user, key: key.into(), spec, nodes, heap_stride, number: 1 };
+    let new =
+        NewJob { id, slot, generation, uid, user, key: key.into(), spec, nodes, set: None, heap_stride, number: 1 };
     let open = OpenJob { id, endpoints: vec![0, 0], barrier: Barrier::Multiphase, hosts: vec![coordinator] };
     JobDescriptor { coordinator, over: false, new, open }
 }

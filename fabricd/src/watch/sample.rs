@@ -68,7 +68,7 @@ impl Daemon {
         took += self.add_direct(&mut links).await?;
         let hosted = self.hosted.clone();
         let (plane, cost) = timed(&self.data, |reply| Command::WatchPlane(hosted, reply)).await?;
-        let job = |job: &crate::jobs::job::Job| JobFigures { status: job.status(), path: job.spec.path };
+        let job = |job: &crate::jobs::job::Job| JobFigures { status: job.status(&plane.sets), path: job.spec.path };
         let jobs = self.jobs.table.borrow().values().map(job).collect();
         Ok(Sample {
             at,

@@ -1,13 +1,13 @@
 //! What the page is told, as JSON (`docs/reference/formats.md` describes it).
 
-use crate::watch::Sample;
+use crate::watch::{JobFigures, Sample};
 use angara_abi::JobId;
 use angara_abi::account::{Class, Load};
 use angara_fabric::ChannelUse;
-use angara_net::Link;
 use angara_net::torus::Shape;
+use angara_net::{Link, NodeSet};
 use angara_plane::observe::figures::{LinkDetail, LinkFigures, TreeFigures};
-use angara_protocol::msg::PeerStatus;
+use angara_protocol::msg::{JobStatus, PeerStatus};
 use angara_protocol::print::plain_line;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -81,6 +81,16 @@ struct Job {
     memory: u64,
     age_s: f64,
     path: angara_protocol::msg::Path,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    set: Option<Set>,
+}
+
+/// The node set of a job. Which nodes it holds does not change, and is asked for.
+#[derive(Serialize)]
+struct Set {
+    nodes: usize,
+    transit: usize,
+    tables_made: u64,
 }
 
 #[derive(Serialize)]
@@ -111,6 +121,7 @@ impl Delta<'_> {
             && (Arc::ptr_eq(&last.far, &self.now.far) || last.far == self.now.far)
             && last.plane.barriers == self.now.plane.barriers
             && last.plane.faults == self.now.plane.faults
+            && last.plane.sets == self.now.plane.sets
             && last.jobs.len() == self.now.jobs.len()
             && last
                 .jobs
@@ -181,16 +192,23 @@ impl Delta<'_> {
     }
 
     fn jobs(&self) -> Vec<Job> {
-        let job = |figures: &'_ crate::watch::JobFigures| {
-            let status = &figures.status;
-            (number_of(status.job), status.uid, status.pes, status.attached, status.memory, status.age_s, figures.path)
+        let set = |status: &JobStatus| {
+            let NodeSet { nodes, transit } = status.set.as_ref()?;
+            let tables_made = status.tables_made.unwrap_or(0);
+            Some(Set { nodes: nodes.len(), transit: transit.len(), tables_made })
         };
-        let jobs = self.now.jobs.iter();
-        jobs.map(|figures| {
-            let (job, uid, pes, attached, memory, age_s, path) = job(figures);
-            Job { job, name: plain_line(&figures.status.name), uid, pes, attached, memory, age_s, path }
-        })
-        .collect()
+        let job = |JobFigures { status, path }: &JobFigures| Job {
+            job: number_of(status.job),
+            name: plain_line(&status.name),
+            uid: status.uid,
+            pes: status.pes,
+            attached: status.attached,
+            memory: status.memory,
+            age_s: status.age_s,
+            path: *path,
+            set: set(status),
+        };
+        self.now.jobs.iter().map(job).collect()
     }
 
     fn plane(&self) -> Plane {

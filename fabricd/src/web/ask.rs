@@ -8,6 +8,7 @@ use crate::hosts::messages::HostMessages;
 use crate::hosts::protocol as hosts;
 use crate::metrics::Scrape;
 use angara_fabric::Link;
+use angara_net::NodeSet;
 use angara_net::torus::{NodeId, Shape};
 use angara_plane::Command;
 use angara_protocol::msg::Failure;
@@ -34,6 +35,8 @@ pub(crate) enum Ask {
     Link(Link, Answer<Result<Value, Failure>>),
     /// Where the PEs of a job are.
     Job(u64, Answer<Option<Vec<NodeId>>>),
+    /// Which nodes a job has for itself, if any.
+    Set(u64, Answer<Option<NodeSet>>),
     /// Make or end a fault.
     Fault(String, Answer<Result<(), Failure>>),
 }
@@ -102,6 +105,11 @@ async fn answer(daemon: &Rc<Daemon>, ask: Ask) {
             let jobs = daemon.jobs.table.borrow();
             let job = jobs.iter().find(|(id, _)| number_of(**id) == number);
             let _ = tell.send(job.map(|(_, job)| job.placement()));
+        }
+        Ask::Set(number, tell) => {
+            let jobs = daemon.jobs.table.borrow();
+            let job = jobs.iter().find(|(id, _)| number_of(**id) == number);
+            let _ = tell.send(job.and_then(|(_, job)| job.descriptor.new.set.clone()));
         }
         Ask::Fault(text, tell) => drop(tell.send(daemon.set_fault(&text).await)),
     }

@@ -57,6 +57,7 @@ pub(crate) fn page(shared: Arc<Shared>) -> Router {
         .route("/api/events", get(events))
         .route("/api/link/{node}/{direction}", get(link))
         .route("/api/job/{job}", get(job))
+        .route("/api/job/{job}/set", get(set))
         .route("/api/fault", post(fault))
         .route("/metrics", get(scrape))
         .layer(from_fn(check_host))
@@ -194,6 +195,17 @@ async fn job(State(shared): Us, Path(job): Path<u64>, headers: HeaderMap) -> Res
     match shared.asker.ask(|tell| Ask::Job(job, tell)).await {
         Some(Some(nodes)) => json(serde_json::Value::from(nodes).to_string()),
         Some(None) => refusal(StatusCode::NOT_FOUND, "there is no such job"),
+        None => busy(),
+    }
+}
+
+async fn set(State(shared): Us, Path(job): Path<u64>, headers: HeaderMap) -> Response {
+    if !reads(&shared, &headers) {
+        return unknown();
+    }
+    match shared.asker.ask(|tell| Ask::Set(job, tell)).await {
+        Some(Some(set)) => json(serde_json::to_string(&set).unwrap_or_default()),
+        Some(None) => refusal(StatusCode::NOT_FOUND, "there is no such job, or it has no node set"),
         None => busy(),
     }
 }

@@ -74,6 +74,24 @@ pub struct PlaneFigures {
     pub trees: Vec<TreeFigures>,
     /// Faults, as people write them.
     pub faults: Vec<String>,
+    /// Node sets of jobs.
+    pub sets: SetFigures,
+}
+
+/// Node sets of jobs, as the network has them.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct SetFigures {
+    /// Jobs with a set, and how often the route table of each set has been made.
+    pub tables_made: Vec<(JobId, u64)>,
+    /// Nodes of the whole network that work and are in no set.
+    pub nodes_without: usize,
+}
+
+impl SetFigures {
+    /// How often the route table of a job's set has been made, if it has a set.
+    pub fn tables_made(&self, id: JobId) -> Option<u64> {
+        self.tables_made.iter().find(|(job, _)| *job == id).map(|(_, made)| *made)
+    }
 }
 
 /// A tree of the collective subnet.
@@ -107,7 +125,7 @@ impl DataPlane {
             }
             LinkFigures {
                 here: self.fabric.owns(link.node),
-                up: self.fabric.routes().link_up(link),
+                up: self.fabric.routes().link_works(link),
                 load,
                 crc_errors: counters.crc_errors,
                 replays: counters.replays,
@@ -154,6 +172,16 @@ impl DataPlane {
             barriers: self.barriers.iter().map(|(node, (left, phases))| (*node, *left, *phases)).collect(),
             trees: (0..angara_abi::TREES as u8).filter_map(|tree| self.watch_tree(tree, &nodes)).collect(),
             faults: self.faults(),
+            sets: self.watch_sets(),
+        }
+    }
+
+    /// Figures of node sets.
+    pub(crate) fn watch_sets(&self) -> SetFigures {
+        let with_set = self.jobs.iter().filter(|(_, job)| job.memory.set.is_some());
+        SetFigures {
+            tables_made: with_set.map(|(slot, job)| (job.memory.id, self.fabric.tables_made(*slot))).collect(),
+            nodes_without: self.fabric.nodes_without_set(),
         }
     }
 

@@ -89,6 +89,7 @@ impl World {
                     barrier: job.plan.barrier,
                     collectives: Collectives::Auto,
                     name: "simulated".into(),
+                    alloc: None,
                     open: false,
                 };
                 daemon.connection_opened();
