@@ -1,9 +1,9 @@
 //! The free box that leaves the rest of the machine in the largest pieces.
 
 use super::Search;
-use super::boxes::{FreeBoxes, boxes, set_of, slide};
+use super::boxes::{FreeBoxes, boxes, set_of};
+use super::sums::FreeNodes;
 use crate::{Machine, NodeSet};
-use angara_net::torus::{Coords, NodeId, Shape};
 
 /// Takes a box of the size that [`FirstFitBox`](super::FirstFitBox) takes, and of its places the one
 /// where most of its outer sides touch a taken or dead node, or the edge of a mesh.
@@ -15,6 +15,10 @@ impl Search for BestFitBox {
         "best-fit-box"
     }
 
+    fn monotone(&self) -> bool {
+        true
+    }
+
     fn find(&self, machine: &Machine, wanted: usize) -> Option<NodeSet> {
         if wanted == 0 || wanted > machine.free() {
             return None;
@@ -22,59 +26,12 @@ impl Search for BestFitBox {
         let shape = machine.shape();
         let free = FreeBoxes::of(machine);
         let (sizes, _) = free.first(&boxes(shape, wanted))?;
-        let touching = touching(machine, sizes);
+        let corners = free.corners(sizes);
+        let touching = FreeNodes::of(machine).touching(sizes, &corners);
         // The last of the best by the reversed number: the first by number.
-        let corner = free.corners(sizes).into_iter().rev().max_by_key(|&corner| touching[corner as usize])?;
+        let (&corner, _) = corners.iter().zip(touching).rev().max_by_key(|(_, touching)| *touching)?;
         set_of(shape, corner, sizes, wanted)
     }
-}
-
-/// Per corner: sides of the nodes of a box of these sizes there that touch what is not free, from outside.
-pub(super) fn touching(machine: &Machine, sizes: [u8; 4]) -> Vec<u32> {
-    let shape = machine.shape();
-    let mut touching = vec![0; shape.nodes()];
-    for dim in 0..4 {
-        let (size, all) = (sizes[dim] as usize, shape.size(dim));
-        // A box that goes around has no outside in this dimension.
-        if size == all && (shape.is_torus() || all == 1) {
-            continue;
-        }
-        let area = sizes.iter().enumerate().filter(|(d, _)| *d != dim).map(|(_, &n)| u32::from(n)).product();
-        let face = face_sums(machine, sizes, dim);
-        for (corner, sum) in touching.iter_mut().enumerate() {
-            let at = shape.coords(corner as NodeId);
-            let from = at.0[dim] as usize;
-            for layer in [from.checked_sub(1), Some(from + size)] {
-                *sum += match layer {
-                    Some(layer) if layer < all => face[beside(shape, at, dim, layer)],
-                    _ if !shape.is_torus() => area,
-                    layer => face[beside(shape, at, dim, layer.map_or(all - 1, |layer| layer % all))],
-                };
-            }
-        }
-    }
-    touching
-}
-
-/// The node with another coordinate in dimension `dim`.
-fn beside(shape: &Shape, mut at: Coords, dim: usize, layer: usize) -> usize {
-    at.0[dim] = layer as u8;
-    shape.id(at).expect("inside the shape") as usize
-}
-
-/// Per corner: nodes that are not free in a face of the box, one layer across `dim`.
-fn face_sums(machine: &Machine, sizes: [u8; 4], dim: usize) -> Vec<u32> {
-    let shape = machine.shape();
-    let mut sums: Vec<u32> = (0..shape.nodes() as NodeId).map(|node| u32::from(!machine.is_free(node))).collect();
-    let mut step = 1;
-    for d in 0..4 {
-        let (size, all) = (sizes[d] as usize, shape.size(d));
-        if d != dim && size > 1 {
-            sums.chunks_exact_mut(step * all).for_each(|block| slide(block, step, size));
-        }
-        step *= all;
-    }
-    sums
 }
 
 #[cfg(test)]
@@ -83,7 +40,7 @@ mod tests {
     use crate::FirstFitBox;
     use crate::search::boxes::nodes_of;
     use angara_fabric::Outage;
-    use angara_net::torus::Direction;
+    use angara_net::torus::{Direction, Shape};
 
     #[test]
     fn sides_are_counted_as_one_by_one() {
@@ -94,8 +51,9 @@ mod tests {
             let outages: Vec<_> = dead.iter().map(|&n| Outage::Node(n)).collect();
             let machine = Machine::new(shape, &outages);
             for sizes in (1..=shape.nodes()).flat_map(|n| boxes(&shape, n)) {
-                let sums = touching(&machine, sizes);
-                for corner in FreeBoxes::of(&machine).corners(sizes) {
+                let corners = FreeBoxes::of(&machine).corners(sizes);
+                let sums = FreeNodes::of(&machine).touching(sizes, &corners);
+                for (corner, sum) in corners.into_iter().zip(sums) {
                     let inside = nodes_of(&shape, corner, sizes).unwrap();
                     let mut expected = 0;
                     for &node in &inside {
@@ -105,7 +63,7 @@ mod tests {
                                 u32::from(neighbour.is_none_or(|n| !inside.contains(&n) && !machine.is_free(n)));
                         }
                     }
-                    assert_eq!(sums[corner as usize], expected, "{sizes:?} at {corner} of {shape}");
+                    assert_eq!(sum, expected, "{sizes:?} at {corner} of {shape}");
                 }
             }
         }

@@ -7,6 +7,7 @@
 
 use crate::{Machine, NodeSet};
 use angara_net::torus::{Coords, NodeId, Shape};
+use std::borrow::Cow;
 
 /// Sizes of boxes that are looked at one by one before the table of all cross-sections is made.
 const ONE_BY_ONE: usize = 6;
@@ -146,15 +147,52 @@ impl<'a> FreeBoxes<'a> {
         first as usize
     }
 
-    /// Nodes of the largest free box.
-    pub(crate) fn largest(&self) -> usize {
+    /// The largest free box, if it has more nodes than this: its nodes, sizes and first corner.
+    pub(crate) fn largest_above(&self, nodes: usize) -> Option<(usize, [u8; 4], NodeId)> {
         let most = [1, 2, 3].map(|dim| self.shape.size(dim));
-        let longest = self.longest(most, 1);
-        let volume = |(index, &long): (usize, &u8)| {
-            let (y, z, w) = (index % most[0] + 1, index / most[0] % most[1] + 1, index / most[0] / most[1] + 1);
-            y * z * w * long as usize
-        };
-        longest.length.iter().enumerate().map(volume).max().unwrap_or(0)
+        let mut best = (nodes, [0; 4]);
+        let mut y_map = self.rows.clone();
+        for y in 1..=most[0] {
+            if y > 1 {
+                self.narrow(&mut y_map, &self.rows, 1, y - 1);
+            }
+            let long = highest(&y_map) as usize;
+            if long == 0 {
+                break;
+            }
+            if long * y * most[1] * most[2] <= best.0 {
+                continue;
+            }
+            let mut z_map = y_map.clone();
+            for z in 1..=most[1] {
+                if z > 1 {
+                    self.narrow(&mut z_map, &y_map, 2, z - 1);
+                }
+                if highest(&z_map) as usize * y * most[1] * most[2] <= best.0 {
+                    break;
+                }
+                self.larger_in_w(&z_map, [y, z], &mut best);
+            }
+        }
+        (best.0 > nodes).then(|| (best.0, best.1, self.first_corner(best.1).expect("it was found")))
+    }
+
+    /// Looks for a larger box with this Y and Z.
+    fn larger_in_w(&self, z_map: &[u8], [y, z]: [usize; 2], best: &mut (usize, [u8; 4])) {
+        let most = self.shape.size(3);
+        let mut map = Cow::Borrowed(z_map);
+        for w in 1..=most {
+            if w > 1 {
+                self.narrow(map.to_mut(), z_map, 3, w - 1);
+            }
+            let long = highest(&map);
+            if long as usize * y * z * w > best.0 {
+                *best = (long as usize * y * z * w, [long, y as u8, z as u8, w as u8]);
+            }
+            if long as usize * y * z * most <= best.0 {
+                break;
+            }
+        }
     }
 }
 
@@ -187,7 +225,7 @@ fn highest(map: &[u8]) -> u8 {
 
 /// Nodes of the largest free box of a machine: what is left in one piece.
 pub fn largest_free_box(machine: &Machine) -> usize {
-    FreeBoxes::of(machine).largest()
+    FreeBoxes::of(machine).largest_above(0).map_or(0, |largest| largest.0)
 }
 
 /// Sizes of boxes with at least `wanted` nodes: the fewest nodes first, then the most cubic. Of
@@ -249,20 +287,6 @@ pub(crate) fn set_of(shape: &Shape, corner: NodeId, sizes: [u8; 4], wanted: usiz
     set.nodes.sort_unstable();
     set.transit.sort_unstable();
     Some(set)
-}
-
-/// Replaces each number by the sum of `size` of them, `step` apart, around the block.
-pub(super) fn slide(block: &mut [u32], step: usize, size: usize) {
-    let all = block.len() / step;
-    let mut line = vec![0; all];
-    for first in 0..step {
-        (0..all).for_each(|k| line[k] = block[first + k * step]);
-        let mut sum: u32 = line[..size].iter().sum();
-        for k in 0..all {
-            block[first + k * step] = sum;
-            sum = sum + line[(k + size) % all] - line[k];
-        }
-    }
 }
 
 #[cfg(test)]

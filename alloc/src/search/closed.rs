@@ -1,7 +1,7 @@
 //! The fewest nodes whose packets stay among them, holes and all.
 
 use super::Search;
-use super::ragged::{needs_no_proof, places, routable, set_at};
+use super::ragged::{places, proven, set_at};
 use crate::{Machine, NodeSet};
 
 /// Boxes for which routes are looked for.
@@ -24,10 +24,9 @@ impl Search for Closed {
         if wanted == 0 || wanted > machine.free() {
             return None;
         }
-        let places = places(machine, wanted, TRIES);
-        places.into_iter().take(TRIES).find_map(|place| {
+        places(machine, wanted, TRIES).into_iter().find_map(|place| {
             let set = set_at(machine, &place, wanted);
-            (needs_no_proof(machine, &place) || routable(machine, &set)).then_some(set)
+            proven(machine, &place, &set).then_some(set)
         })
     }
 }

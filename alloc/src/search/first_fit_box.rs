@@ -14,6 +14,10 @@ impl Search for FirstFitBox {
         "first-fit-box"
     }
 
+    fn monotone(&self) -> bool {
+        true
+    }
+
     fn find(&self, machine: &Machine, wanted: usize) -> Option<NodeSet> {
         if wanted == 0 || wanted > machine.free() {
             return None;

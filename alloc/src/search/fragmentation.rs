@@ -1,8 +1,7 @@
 //! The place after which the machine's largest free box is largest.
 
 use super::Search;
-use super::boxes::FreeBoxes;
-use super::ragged::{Place, needs_no_proof, places, routable, set_at};
+use super::ragged::{Comparison, places, set_at};
 use crate::{Machine, NodeSet};
 
 /// Boxes that are compared.
@@ -28,31 +27,14 @@ impl Search for Fragmentation {
         }
         let places = places(machine, wanted, COMPARED);
         let fewest = places.first()?.free;
-        let mut best: Option<(usize, NodeSet)> = None;
-        for place in places.into_iter().take(COMPARED) {
+        let mut sets = Comparison::new(machine);
+        for place in places {
             // More nodes held are a loss for certain.
-            if best.is_some() && place.free > fewest {
+            if sets.decided() || sets.any() && place.free > fewest {
                 break;
             }
-            best = better(machine, &place, set_at(machine, &place, wanted), best);
+            sets.add(&place, set_at(machine, &place, wanted));
         }
-        best.map(|(_, set)| set)
+        sets.best()
     }
-}
-
-/// The better of `best` and a set at `place`, by the largest free box that each leaves; of equals the former.
-pub(super) fn better(
-    machine: &Machine,
-    place: &Place,
-    set: NodeSet,
-    best: Option<(usize, NodeSet)>,
-) -> Option<(usize, NodeSet)> {
-    let mut after = machine.clone();
-    after.take(&set);
-    let left = FreeBoxes::of(&after).largest();
-    if best.as_ref().is_some_and(|(most, _)| left <= *most) {
-        return best;
-    }
-    let known = needs_no_proof(machine, place) && set.size() == place.free as usize;
-    if known || routable(machine, &set) { Some((left, set)) } else { best }
 }

@@ -12,6 +12,10 @@ impl Search for Unconstrained {
         "unconstrained"
     }
 
+    fn monotone(&self) -> bool {
+        true
+    }
+
     fn find(&self, machine: &Machine, wanted: usize) -> Option<NodeSet> {
         if wanted > machine.free() {
             return None;

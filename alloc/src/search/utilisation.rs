@@ -1,8 +1,7 @@
 //! No node is held that no process runs on, if routes can do without.
 
 use super::Search;
-use super::fragmentation::better;
-use super::ragged::{places, set_at};
+use super::ragged::{Comparison, places, proven, set_at};
 use crate::{Machine, NodeSet};
 
 /// Boxes that are compared.
@@ -25,17 +24,17 @@ impl Search for Utilisation {
         if wanted == 0 || wanted > machine.free() {
             return None;
         }
-        let places = places(machine, wanted, COMPARED);
-        let mut exact: Option<(usize, NodeSet)> = None;
-        let mut held: Option<(usize, NodeSet)> = None;
-        for place in places.into_iter().take(COMPARED) {
+        let (mut exact, mut held) = (Comparison::new(machine), None);
+        for place in places(machine, wanted, COMPARED) {
+            if exact.decided() {
+                break;
+            }
             let set = set_at(machine, &place, wanted);
-            let only = NodeSet { transit: Vec::new(), ..set.clone() };
-            exact = better(machine, &place, only, exact);
-            if exact.is_none() && held.is_none() {
-                held = better(machine, &place, set, held);
+            exact.add(&place, NodeSet { transit: Vec::new(), ..set.clone() });
+            if !exact.any() && held.is_none() && proven(machine, &place, &set) {
+                held = Some(set);
             }
         }
-        exact.or(held).map(|(_, set)| set)
+        exact.best().or(held)
     }
 }

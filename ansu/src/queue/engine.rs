@@ -9,8 +9,8 @@ use std::ops::{ControlFlow, Range};
 
 /// What a job's set costs, such as loads of its links: asked once per job, when it starts.
 pub trait JobCost {
-    /// A job starts on this set.
-    fn started(&mut self, _job: &Job, _set: &NodeSet, _machine: &Machine) {}
+    /// A job starts on this set, beside those of running jobs.
+    fn started(&mut self, _job: &Job, _set: &NodeSet, _machine: &Machine, _running: &HashMap<u32, NodeSet>) {}
 }
 
 /// Costs nothing.
@@ -84,8 +84,8 @@ pub struct Desk<'a> {
     /// Ends of running jobs, as they will be.
     ends: BinaryHeap<Reverse<(u64, u32)>>,
     sets: HashMap<u32, NodeSet>,
-    /// No set was found for so many nodes since nodes came back last.
-    hopeless: usize,
+    /// Numbers of nodes for which no set was found since nodes came back last.
+    hopeless: BTreeSet<usize>,
     /// The first job at this instant for which no set was found though enough nodes are free.
     stuck: Option<u32>,
     blocked: Vec<bool>,
@@ -110,6 +110,18 @@ impl Desk<'_> {
     pub fn free(&self) -> usize {
         self.machine.free()
     }
+    /// The machine as it is now.
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+    /// How sets are searched for.
+    pub fn search(&self) -> &dyn Search {
+        self.search
+    }
+    /// Sets of running jobs and their estimated ends, the first to end first.
+    pub fn running_sets(&self) -> impl Iterator<Item = (u64, &NodeSet)> + '_ {
+        self.running.iter().map(|(end, job, _)| (*end, &self.sets[job]))
+    }
     /// Running jobs: estimated end and nodes held, the first to end first.
     pub fn running(&self) -> impl Iterator<Item = (u64, usize)> + '_ {
         self.running.iter().map(|&(end, _, held)| (end, held))
@@ -117,16 +129,18 @@ impl Desk<'_> {
 
     /// Returns a set for a job, or `None` if there is none now.
     ///
-    /// Where no set was found for a number of nodes, none is searched for as many or more until
-    /// nodes come back. For boxes and unconstrained sets this changes nothing.
+    /// Where no set was found for a number of nodes, none is searched for as many until nodes come back; with searches
+    /// that are monotone, none for more either, which changes nothing. The others might find a set once less is free.
     pub fn find(&mut self, job: u32) -> Option<NodeSet> {
         let nodes = self.job(job).nodes;
         if nodes > self.machine.free() {
             return None;
         }
-        let found = if nodes < self.hopeless { self.search.find(&self.machine, nodes) } else { None };
+        let fewest = self.hopeless.first().is_some_and(|fewest| *fewest <= nodes);
+        let hopeless = fewest && self.search.monotone() || self.hopeless.contains(&nodes);
+        let found = if hopeless { None } else { self.search.find(&self.machine, nodes) };
         if found.is_none() {
-            self.hopeless = self.hopeless.min(nodes);
+            self.hopeless.insert(nodes);
             self.blocked[job as usize] = true;
             self.stuck = Some(self.stuck.map_or(job, |first| first.min(job)));
         }
@@ -138,7 +152,7 @@ impl Desk<'_> {
         let index = self.queue.remove(place);
         let job = self.jobs[index as usize];
         self.machine.take(&set);
-        self.cost.started(&job, &set, &self.machine);
+        self.cost.started(&job, &set, &self.machine, &self.sets);
         self.running.insert((self.now + job.estimate, index, set.size()));
         self.ends.push(Reverse((self.now + job.run, index)));
         let blocked = self.blocked[index as usize];
@@ -152,7 +166,7 @@ impl Desk<'_> {
         let start = self.ran[index as usize].expect("a running job has started").start;
         self.running.remove(&(start + job.estimate, index, set.size()));
         self.machine.give_back(&set);
-        self.hopeless = usize::MAX;
+        self.hopeless.clear();
         set
     }
 }
@@ -176,7 +190,7 @@ pub fn simulate(
         running: BTreeSet::new(),
         ends: BinaryHeap::new(),
         sets: HashMap::new(),
-        hopeless: usize::MAX,
+        hopeless: BTreeSet::new(),
         stuck: None,
         blocked: vec![false; jobs.len()],
         ran: vec![None; jobs.len()],

@@ -7,6 +7,7 @@ use crate::queue::{Job, JobCost};
 use angara_alloc::{BestFitBox, FirstFitBox, Machine, NodeSet, Search, Unconstrained};
 use angara_fabric::Outage;
 use proptest::prelude::*;
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 const SEARCHES: [&dyn Search; 3] = [&FirstFitBox, &BestFitBox, &Unconstrained];
@@ -170,7 +171,8 @@ fn fragmentation_is_seen_and_costs_are_asked_for() {
     #[derive(Default)]
     struct Count(usize);
     impl JobCost for Count {
-        fn started(&mut self, job: &Job, set: &NodeSet, machine: &Machine) {
+        fn started(&mut self, job: &Job, set: &NodeSet, machine: &Machine, running: &HashMap<u32, NodeSet>) {
+            assert!(running.values().all(|other| other.held().all(|node| !set.nodes.contains(&node))));
             assert!(set.nodes.len() == job.nodes && set.nodes.iter().all(|&node| !machine.is_free(node)));
             self.0 += 1;
         }
