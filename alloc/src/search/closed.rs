@@ -5,7 +5,7 @@ use super::ragged::{places, proven, set_at};
 use crate::{Machine, NodeSet};
 
 /// Boxes for which routes are looked for.
-const TRIES: usize = 8;
+const TRIES: usize = 4;
 
 /// Takes what is free in a box, the fewest nodes first, if all pairs have routes there.
 ///

@@ -5,7 +5,7 @@ use super::ragged::{Comparison, places, set_at};
 use crate::{Machine, NodeSet};
 
 /// Boxes that are compared.
-const COMPARED: usize = 12;
+const COMPARED: usize = 4;
 
 /// Compares the boxes that [`Closed`](super::Closed) would try by the largest box that stays free
 /// once the set is taken.

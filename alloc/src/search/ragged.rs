@@ -6,7 +6,7 @@
 use super::boxes::{FreeBoxes, boxes, nodes_of, volume};
 use super::sums::FreeNodes;
 use crate::{Machine, NodeSet};
-use angara_fabric::{Routes, Ways};
+use angara_fabric::Routes;
 use angara_net::torus::{Direction, NodeId, Shape};
 use std::cmp::Reverse;
 
@@ -124,8 +124,7 @@ pub(super) fn routable(machine: &Machine, set: &NodeSet) -> bool {
     if n > EXACT {
         return true;
     }
-    let routes = Routes::alone(machine.links(), set, Ways::Parity);
-    set.nodes.iter().all(|&a| set.nodes.iter().all(|&b| routes.route(a, b).is_some()))
+    Routes::serve(machine.links(), set)
 }
 
 /// The nodes for processes, by the number of their neighbours in the set.

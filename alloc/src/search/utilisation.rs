@@ -5,7 +5,7 @@ use super::ragged::{Comparison, places, proven, set_at};
 use crate::{Machine, NodeSet};
 
 /// Boxes that are compared.
-const COMPARED: usize = 12;
+const COMPARED: usize = 4;
 
 /// Like [`Fragmentation`](super::Fragmentation), but the free nodes of a box beyond those asked for are given back where
 /// all pairs have routes without them.
@@ -31,7 +31,7 @@ impl Search for Utilisation {
             }
             let set = set_at(machine, &place, wanted);
             exact.add(&place, NodeSet { transit: Vec::new(), ..set.clone() });
-            if !exact.any() && held.is_none() && proven(machine, &place, &set) {
+            if !exact.any() && held.is_none() && !set.transit.is_empty() && proven(machine, &place, &set) {
                 held = Some(set);
             }
         }

@@ -110,18 +110,6 @@ impl Desk<'_> {
     pub fn free(&self) -> usize {
         self.machine.free()
     }
-    /// The machine as it is now.
-    pub fn machine(&self) -> &Machine {
-        &self.machine
-    }
-    /// How sets are searched for.
-    pub fn search(&self) -> &dyn Search {
-        self.search
-    }
-    /// Sets of running jobs and their estimated ends, the first to end first.
-    pub fn running_sets(&self) -> impl Iterator<Item = (u64, &NodeSet)> + '_ {
-        self.running.iter().map(|(end, job, _)| (*end, &self.sets[job]))
-    }
     /// Running jobs: estimated end and nodes held, the first to end first.
     pub fn running(&self) -> impl Iterator<Item = (u64, usize)> + '_ {
         self.running.iter().map(|&(end, _, held)| (end, held))
@@ -232,7 +220,7 @@ pub fn simulate(
             let (free, largest_box) = (desk.machine.free(), largest_free_box(&desk.machine));
             outcome.samples.push(Sample { time: now, free, largest_box });
         }
-        if events / 256 != before / 256 && asked(events).is_break() {
+        if asked(events).is_break() {
             return None;
         }
     }

@@ -69,7 +69,7 @@ fn ways(links: &Links, src: NodeId, dst: NodeId) -> Vec<Route> {
     let steps = found.is_empty();
     candidates(links, src, dst, steps, |route, ordered| {
         let least = found.first().map_or(u16::MAX, |first| first.hops);
-        if !ordered || route == own || route.hops > least || !links.carry(src, dst, &route) {
+        if !ordered || route == own || route.hops > least {
             return;
         }
         if route.hops < least {

@@ -100,6 +100,11 @@ impl Net {
         let stride: u32 = self.sizes[..dim].iter().map(|&s| u32::from(s)).product();
         node + u32::from(value) * stride - u32::from(self.coords(node)[dim]) * stride
     }
+    /// Links from a node to the edge of a mesh.
+    pub(crate) fn to_edge(&self, node: NodeId, dir: usize) -> u16 {
+        let (dim, at) = (self.dim(dir), self.coords(node)[self.dim(dir)]);
+        if dir < self.dirs / 2 { self.sizes[dim] - 1 - at } else { at }
+    }
     /// The largest coordinate in a dimension.
     pub(crate) fn coords_max(&self, dim: usize) -> u16 {
         self.sizes[dim] - 1

@@ -103,6 +103,32 @@ impl Part {
         self.out_of_order = !self.table.iter().all(in_order);
     }
 
+    /// Tells whether all pairs have routes at once, by the first attempt alone.
+    pub(super) fn is_served(&self, links: &Links) -> bool {
+        let n = self.nodes.len();
+        let pair = |i: usize| (self.nodes[i / n], self.nodes[i % n]);
+        let routes: Vec<Option<Route>> = (0..n * n).map(|i| ordered(links, &[], pair(i).0, pair(i).1)).collect();
+        if routes.iter().all(Option::is_some) {
+            return true;
+        }
+        let mut known = Turns::default();
+        for (i, route) in routes.iter().enumerate() {
+            let Some(route) = route else { continue };
+            let in_order = known.admit(&turns(links, pair(i).0, pair(i).1, route));
+            debug_assert!(in_order, "routes in direction order close no circle");
+        }
+        let missing = (0..n * n).filter(|i| routes[*i].is_none());
+        let (found, mut served) = (&mut Vec::new(), true);
+        for (src, dst) in missing.map(pair) {
+            usable(links, src, dst, found);
+            served &= found.iter().any(|route| known.admit(&turns(links, src, dst, route)));
+            if !served {
+                break;
+            }
+        }
+        served
+    }
+
     /// Finds routes that leave direction order for pairs that have none in it.
     fn leave_order(&mut self, links: &Links, left: Vec<usize>) {
         let ordered = std::mem::take(&mut self.table);
@@ -139,20 +165,15 @@ impl Part {
     fn choose(&self, links: &Links, ordered: &[Option<Route>], order: &[usize]) -> (Vec<Option<Route>>, Vec<usize>) {
         let n = self.nodes.len();
         let (mut table, mut refused, mut known) = (vec![None; ordered.len()], Vec::new(), Turns::default());
+        let mut found = Vec::new();
         for &i in order {
             let (src, dst) = (self.nodes[i / n], self.nodes[i % n]);
             table[i] = ordered[i].filter(|route| known.admit(&turns(links, src, dst, route)));
             if table[i].is_some() {
                 continue;
             }
-            let mut found = Vec::new();
-            candidates(links, src, dst, true, |route, ordered| {
-                if links.carry(src, dst, &route) {
-                    found.push((preference(&route, ordered), route));
-                }
-            });
-            found.sort_by_key(|(preference, _)| *preference);
-            table[i] = found.iter().map(|(_, route)| *route).find(|route| known.admit(&turns(links, src, dst, route)));
+            usable(links, src, dst, &mut found);
+            table[i] = found.iter().copied().find(|route| known.admit(&turns(links, src, dst, route)));
             if table[i].is_none() && !found.is_empty() {
                 refused.push(i);
             }
@@ -172,6 +193,17 @@ impl Part {
     }
 }
 
+/// Replaces `found` by all usable routes of a pair, in the order of preference.
+fn usable(links: &Links, src: NodeId, dst: NodeId, found: &mut Vec<Route>) {
+    let mut all = Vec::new();
+    candidates(links, src, dst, true, |route, ordered| {
+        all.push((preference(&route, ordered), route));
+    });
+    all.sort_by_key(|(preference, _)| *preference);
+    found.clear();
+    found.extend(all.into_iter().map(|(_, route)| route));
+}
+
 /// The pair's own route if it can be used, else the best one that keeps direction order.
 fn ordered(links: &Links, usual: &[Route], src: NodeId, dst: NodeId) -> Option<Route> {
     if !links.node_up(src) || !links.node_up(dst) {
@@ -184,7 +216,7 @@ fn ordered(links: &Links, usual: &[Route], src: NodeId, dst: NodeId) -> Option<R
     let mut best = None;
     candidates(links, src, dst, true, |route, ordered| {
         let preference = preference(&route, ordered);
-        if ordered && best.is_none_or(|(least, _)| preference < least) && links.carry(src, dst, &route) {
+        if ordered && best.is_none_or(|(least, _)| preference < least) {
             best = Some((preference, route));
         }
     });
