@@ -62,7 +62,7 @@ fn commands_that_need_no_daemon() {
     .expect("scratch file");
     test.run(test.angara(["sim", "sweep", "sweep.toml", "--out", "merged"])).success();
     std::fs::write(test.file("traffic.txt"), "0 1 5\n1 0 5\n").expect("scratch file");
-    let commands: [(&str, &[&str]); 33] = [
+    let commands: [(&str, &[&str]); 36] = [
         ("angara", &["--help"]),
         ("angara", &["--version"]),
         ("angara", &["run", "--help"]),

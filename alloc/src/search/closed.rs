@@ -1,7 +1,7 @@
 //! The fewest nodes whose packets stay among them, holes and all.
 
 use super::Search;
-use super::ragged::{places, proven, set_at};
+use super::ragged::{places, proven, set_at, whole_box};
 use crate::{Machine, NodeSet};
 
 /// Boxes for which routes are looked for.
@@ -24,9 +24,10 @@ impl Search for Closed {
         if wanted == 0 || wanted > machine.free() {
             return None;
         }
-        places(machine, wanted, TRIES).into_iter().find_map(|place| {
+        let ragged = places(machine, wanted, TRIES).into_iter().find_map(|place| {
             let set = set_at(machine, &place, wanted);
             proven(machine, &place, &set).then_some(set)
-        })
+        });
+        ragged.or_else(|| whole_box(machine, wanted))
     }
 }

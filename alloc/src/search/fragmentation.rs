@@ -1,7 +1,7 @@
 //! The place after which the machine's largest free box is largest.
 
 use super::Search;
-use super::ragged::{Comparison, places, set_at};
+use super::ragged::{Comparison, places, set_at, whole_box};
 use crate::{Machine, NodeSet};
 
 /// Boxes that are compared.
@@ -26,7 +26,7 @@ impl Search for Fragmentation {
             return None;
         }
         let places = places(machine, wanted, COMPARED);
-        let fewest = places.first()?.free;
+        let fewest = places.first().map_or(0, |place| place.free);
         let mut sets = Comparison::new(machine);
         for place in places {
             // More nodes held are a loss for certain.
@@ -35,6 +35,6 @@ impl Search for Fragmentation {
             }
             sets.add(&place, set_at(machine, &place, wanted));
         }
-        sets.best()
+        sets.best().or_else(|| whole_box(machine, wanted))
     }
 }

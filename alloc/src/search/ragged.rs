@@ -3,6 +3,8 @@
 //! Nodes of a box that are dead or taken are holes. The free ones are a set if routes lead around the
 //! holes, which is tried for a few boxes: those that hold the fewest nodes beyond those asked for.
 
+use super::Search;
+use super::best_fit_box::BestFitBox;
 use super::boxes::{FreeBoxes, boxes, nodes_of, volume};
 use super::sums::FreeNodes;
 use crate::{Machine, NodeSet};
@@ -125,6 +127,12 @@ pub(super) fn routable(machine: &Machine, set: &NodeSet) -> bool {
         return true;
     }
     Routes::serve(machine.links(), set)
+}
+
+/// A box that is free as a whole, for where no box with holes has routes for all pairs.
+pub(super) fn whole_box(machine: &Machine, wanted: usize) -> Option<NodeSet> {
+    let proven = |set: &NodeSet| machine.dead_links().is_empty() || routable(machine, set);
+    BestFitBox.find(machine, wanted).filter(proven)
 }
 
 /// The nodes for processes, by the number of their neighbours in the set.

@@ -1,7 +1,7 @@
 //! No node is held that no process runs on, if routes can do without.
 
 use super::Search;
-use super::ragged::{Comparison, places, proven, set_at};
+use super::ragged::{Comparison, places, proven, set_at, whole_box};
 use crate::{Machine, NodeSet};
 
 /// Boxes that are compared.
@@ -35,6 +35,6 @@ impl Search for Utilisation {
                 held = Some(set);
             }
         }
-        exact.best().or(held)
+        exact.best().or(held).or_else(|| whole_box(machine, wanted))
     }
 }
