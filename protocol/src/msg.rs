@@ -444,6 +444,7 @@ pub enum Event {
 /// A line from the daemon on a control connection.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(untagged)]
+#[allow(clippy::large_enum_variant)] // one for each line that is read
 pub enum Line {
     /// Answer to the oldest unanswered request.
     Reply(Reply),

@@ -54,7 +54,7 @@ fn message(which: usize, pes: u32, key: &str) -> String {
         barrier: angara_abi::job::Barrier::Multiphase,
         collectives: angara_abi::job::Collectives::P2p,
         name: key.clone(),
-        alloc: (pes % 2 == 0).then_some(Alloc::Auto),
+        alloc: pes.is_multiple_of(2).then_some(Alloc::Auto),
         open: false,
     };
     let json = match which {

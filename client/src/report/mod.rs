@@ -407,6 +407,7 @@ pub(super) mod tests {
                 pairs: vec![PairReport { from: 0, to: 1, class: Class::Put, traffic: Traffic::put(4096) }],
                 links,
                 barriers: BarrierReport { family: Barrier::Auto, left: 0, early: 0, unfinished: 0, late: 0 },
+                set: None,
                 notes: vec!["one note".into()],
             },
         }

@@ -347,10 +347,10 @@ pub(super) fn walk(net: &Net, src: NodeId, dst: NodeId, route: &Route, mut visit
         crossed.then_some(at)
     };
     let end = route.last_step.map_or(dst, |dir| net.neighbour(dst, dir.opposite().index()));
-    if let Some(dir) = route.first_step {
-        if cross(dir).is_none() {
-            return false;
-        }
+    if let Some(dir) = route.first_step
+        && cross(dir).is_none()
+    {
+        return false;
     }
     let start = route.first_step.map_or(src, |dir| net.neighbour(src, dir.index()));
     for dir in bits(route.dirbits).map(|dir| Direction::ALL[dir as usize]) {
@@ -360,10 +360,10 @@ pub(super) fn walk(net: &Net, src: NodeId, dst: NodeId, route: &Route, mut visit
             }
         }
     }
-    if let Some(dir) = route.last_step {
-        if cross(dir).is_none() {
-            return false;
-        }
+    if let Some(dir) = route.last_step
+        && cross(dir).is_none()
+    {
+        return false;
     }
     at == dst
 }

@@ -38,6 +38,7 @@ const JSON: u8 = 0;
 const STREAM: u8 = 1;
 
 /// What came from other hosts, or became of them.
+#[allow(clippy::large_enum_variant)] // one at a time, taken apart at once
 pub(crate) enum Incoming {
     Message(HostId, Message),
     Stream(HostId, u64, Vec<u8>),

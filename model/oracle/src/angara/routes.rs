@@ -184,6 +184,10 @@ fn acyclic(turns: &BTreeSet<(usize, usize)>) -> bool {
     true
 }
 
+type Pair = (u32, u32);
+type Chosen = Vec<(Pair, Option<Vec<usize>>)>;
+type Turns = BTreeSet<(usize, usize)>;
+
 impl Routes {
     pub(super) fn new(grid: &Grid, dead: &Dead) -> Routes {
         let nodes = grid.nodes();
@@ -220,10 +224,10 @@ impl Routes {
         let up: Vec<(u32, u32)> = all.iter().copied().filter(|(from, to)| dead.may_talk(*from, *to)).collect();
         let attempts = ((1 << 20) / all.len()).clamp(1, 64);
         let mut refusals: BTreeMap<(u32, u32), usize> = BTreeMap::new();
-        let mut best: Option<(usize, Vec<((u32, u32), Option<Vec<usize>>)>)> = None;
+        let mut best: Option<(usize, Chosen)> = None;
         // What each pair may choose, in its order of preference, with the turns.
         let mut numbers = BTreeMap::new();
-        let choices: BTreeMap<(u32, u32), Vec<(Vec<usize>, BTreeSet<(usize, usize)>)>> = (up.iter())
+        let choices: BTreeMap<Pair, Vec<(Vec<usize>, Turns)>> = (up.iter())
             .map(|pair| {
                 let others = candidates(grid, dead, pair.0, pair.1).into_iter().map(|(ports, _)| ports);
                 let all = in_order(pair).into_iter().chain(others);
