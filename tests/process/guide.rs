@@ -121,6 +121,7 @@ pages! {
     running "docs/guide/running.md";
     simulator "docs/guide/simulator.md";
     research "docs/guide/research.md";
+    sets "docs/guide/sets.md";
     timeline "docs/guide/timeline.md";
     top "docs/guide/top.md";
     tutorial "docs/guide/tutorial.md";

@@ -126,8 +126,8 @@ fn files_that_do_not_fit_are_refused_before_anything_starts() {
     };
     for (args, said) in [
         (&["--torus", "2"][..], "a matrix of 3 processes, and there is room for 2; give more nodes"),
-        (&["--torus", "4", "--nodes", "0-2,9"], "--nodes: node 9 is not in the network"),
-        (&["--torus", "4", "--nodes", "0,1,x"], "`x` is no number of a node"),
+        (&["--torus", "4", "--nodes", "0-2,9"], "--nodes 0-2,9: `9` is no range of nodes of 4 (0 to 3)"),
+        (&["--torus", "4", "--nodes", "0,1,x"], "`x` is no range of nodes of 4"),
         (&["--torus", "4", "--nodes", "0,1,1"], "--nodes: node 1 is named twice"),
         (&["--torus", "6", "--nodes", "0,2,3", "--fault", "node 2 down"], "--nodes: node 2 is out of service"),
     ] {
