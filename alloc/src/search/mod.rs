@@ -35,3 +35,56 @@ pub trait Search {
     /// Returns a set with `wanted` nodes for processes, or `None` if the machine has none now.
     fn find(&self, machine: &Machine, wanted: usize) -> Option<NodeSet>;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SetTables;
+    use angara_fabric::{Outage, Ways};
+    use angara_net::Link;
+    use angara_net::torus::{NodeId, Shape};
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    const SEARCHES: [&dyn Search; 6] =
+        [&FirstFitBox, &BestFitBox, &Closed, &Fragmentation, &Utilisation, &Unconstrained];
+
+    /// Machines with dead nodes, some with dead links, and with nodes that others hold.
+    fn machines() -> impl Strategy<Value = Machine> {
+        let shapes = prop::sample::select(vec!["7", "4x4", "mesh:5x4", "4x3x3", "3x2x2x3", "mesh:3x3x3"]);
+        let numbers = || prop::collection::vec(any::<prop::sample::Index>(), 0..5);
+        (shapes, numbers(), numbers(), any::<bool>(), numbers()).prop_map(|(shape, nodes, links, cut, taken)| {
+            let shape: Shape = shape.parse().unwrap();
+            let all: Vec<Link> = Link::all(shape).collect();
+            let node = |i: &prop::sample::Index| i.index(shape.nodes()) as NodeId;
+            let mut dead: Vec<Outage> = nodes.iter().map(|i| Outage::Node(node(i))).collect();
+            dead.extend(links.iter().filter(|_| cut).map(|i| Outage::Link(all[i.index(all.len())])));
+            let mut machine = Machine::new(shape, &dead);
+            let taken: BTreeSet<NodeId> = taken.iter().map(node).filter(|n| machine.is_free(*n)).collect();
+            machine.take(&NodeSet::of(taken.into_iter().collect()));
+            machine
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn sets_are_free_and_their_pairs_have_routes_inside(machine in machines(), wanted in 1usize..20) {
+            for search in SEARCHES {
+                let Some(set) = search.find(&machine, wanted) else { continue };
+                let name = search.name();
+                prop_assert_eq!(set.nodes.len(), wanted, "{}", name);
+                let held: BTreeSet<NodeId> = set.held().collect();
+                prop_assert_eq!(held.len(), set.size(), "{}: a node twice", name);
+                prop_assert!(held.iter().all(|n| machine.is_free(*n)), "{}: {:?}", name, set);
+                // Batch systems place boxes without a look at links.
+                let looks = !matches!(name, "unconstrained" | "first-fit-box" | "best-fit-box");
+                if looks || (name != "unconstrained" && machine.dead_links().is_empty()) {
+                    let tables = SetTables::of(&machine, &set, Ways::Parity);
+                    prop_assert!(tables.complete(), "{}: {:?} lacks {:?}", name, set, tables.refused_pairs);
+                    prop_assert!(tables.routes.acyclic(), "{}", name);
+                    prop_assert!(tables.max_load >= tables.bound, "{}: {} < {}", name, tables.max_load, tables.bound);
+                }
+            }
+        }
+    }
+}
