@@ -8,14 +8,13 @@ use crate::{Machine, NodeSet};
 use angara_fabric::Routes;
 use angara_net::Link;
 
-/// The bound; `hops` is what routes in use need together, which is counted only as far as they are minimal.
-pub(crate) fn of(machine: &Machine, routes: &Routes, set: &NodeSet, links: &[Link], hops: u64) -> u64 {
+/// The bound, for pairs that have routes.
+pub(crate) fn of(machine: &Machine, routes: &Routes, set: &NodeSet, links: &[Link]) -> u64 {
     let (shape, n) = (machine.shape(), set.nodes.len() as u64);
     if links.is_empty() || n < 2 {
         return 0;
     }
-    let shortest = least_hops(machine, routes, set).min(hops);
-    let shared = shortest.div_ceil(links.len() as u64);
+    let shared = least_hops(machine, routes, set).div_ceil(links.len() as u64);
     let own = set.nodes.iter().map(|node| links.iter().filter(|l| l.node == *node).count() as u64);
     let leaving = own.filter(|own| *own > 0).map(|own| (n - 1).div_ceil(own)).max().unwrap_or(0);
     let mut most = shared.max(leaving);

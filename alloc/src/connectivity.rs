@@ -39,19 +39,9 @@ pub fn connected(machine: &Machine, set: &NodeSet, ways: Ways) -> Result<SetTabl
     if tables.complete() {
         return Ok(tables);
     }
-    let missing = missing(&tables, set);
-    Err(CutOff {
-        pairs: missing.len(),
-        example: missing[0],
-        nodes: cut_off(&missing),
-        joins: joins(machine, set, ways),
-    })
-}
-
-/// Pairs without a route.
-fn missing(tables: &SetTables, set: &NodeSet) -> Vec<(NodeId, NodeId)> {
-    let pairs = set.nodes.iter().flat_map(|a| set.nodes.iter().map(move |b| (*a, *b)));
-    pairs.filter(|(a, b)| a != b && tables.routes.route(*a, *b).is_none()).collect()
+    let missing = &tables.refused;
+    let joins = joins(machine, set, ways, missing.len());
+    Err(CutOff { pairs: missing.len(), example: missing[0], nodes: cut_off(missing), joins })
 }
 
 /// The nodes to give up so that no pair is left: always the one with most pairs.
@@ -71,16 +61,15 @@ fn cut_off(missing: &[(NodeId, NodeId)]) -> Vec<NodeId> {
     given_up
 }
 
-/// Free nodes that join a set as transit nodes: one after another, always the neighbour after which the fewest pairs
+/// Free nodes that join a set of which `left` pairs have no route, as transit nodes: one after another, always the neighbour after which the fewest pairs
 /// are left. Of equals, the one nearest to all nodes of the set. Empty if some stay cut off, or for sets of more than
 /// 128 nodes.
-pub fn joins(machine: &Machine, set: &NodeSet, ways: Ways) -> Vec<NodeId> {
+fn joins(machine: &Machine, set: &NodeSet, ways: Ways, mut left: usize) -> Vec<NodeId> {
     if set.nodes.len() > JOINED_NODES {
         return Vec::new();
     }
     let shape = *machine.shape();
     let mut grown = set.clone();
-    let mut left = SetTables::of(machine, set, ways).refused;
     let mut added = Vec::new();
     while left > 0 && added.len() < JOINS {
         let held: BTreeSet<NodeId> = grown.held().collect();
@@ -92,7 +81,7 @@ pub fn joins(machine: &Machine, set: &NodeSet, ways: Ways) -> Vec<NodeId> {
         let tried = near.into_iter().take(TRIED).map(|node| {
             let mut with = grown.clone();
             with.transit.push(node);
-            (SetTables::of(machine, &with, ways).refused, distance(node), node)
+            (SetTables::of(machine, &with, ways).refused.len(), distance(node), node)
         });
         let Some((refused, _, node)) = tried.min() else { break };
         grown.transit.push(node);

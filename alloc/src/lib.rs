@@ -13,7 +13,7 @@ mod search;
 mod tables;
 
 pub use angara_net::NodeSet;
-pub use connectivity::{CutOff, connected, joins};
+pub use connectivity::{CutOff, connected};
 pub use machine::Machine;
 pub use search::{
     BestFitBox, Closed, FirstFitBox, Fragmentation, Search, Unconstrained, Utilisation, largest_free_box,

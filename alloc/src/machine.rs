@@ -2,9 +2,7 @@
 
 use crate::NodeSet;
 use angara_fabric::{Links, Outage};
-use angara_net::Link;
 use angara_net::torus::{NodeId, Shape};
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A torus or mesh with dead and taken parts.
@@ -12,8 +10,6 @@ use std::sync::Arc;
 pub struct Machine {
     shape: Shape,
     links: Arc<Links>,
-    /// Directed links out of service, both directions of a cable.
-    dead_links: BTreeSet<Link>,
     /// Per node: out of service.
     dead: Vec<bool>,
     /// Per node: a set holds it.
@@ -28,17 +24,13 @@ impl Machine {
         let mut machine = Machine {
             shape,
             links: Arc::new(Links::of(shape, outages)),
-            dead_links: BTreeSet::new(),
             dead: vec![false; nodes],
             taken: vec![false; nodes],
             free: nodes,
         };
         for outage in outages {
-            match *outage {
-                Outage::Node(node) => machine.dead[node as usize] = true,
-                Outage::Link(link) => {
-                    machine.dead_links.extend([Some(link), link.reverse(&shape)].into_iter().flatten())
-                }
+            if let Outage::Node(node) = outage {
+                machine.dead[*node as usize] = true;
             }
         }
         machine.free = machine.dead.iter().filter(|dead| !**dead).count();
@@ -73,11 +65,6 @@ impl Machine {
     /// Number of free nodes.
     pub fn free(&self) -> usize {
         self.free
-    }
-
-    /// Directed links that are out of service themselves, whatever their ends are.
-    pub fn dead_links(&self) -> &BTreeSet<Link> {
-        &self.dead_links
     }
 
     /// A set takes its nodes. All must be free.

@@ -14,7 +14,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Values of options that take others, too, or lists of them, so that the parser cannot know them: for completions alone.
-const VALUES: [(&str, &[&str]); 9] = [
+const VALUES: [(&str, &[&str]); 10] = [
+    ("alloc", &["auto", "utilisation", "fragmentation", "closed", "first-fit-box", "best-fit-box"]),
     ("path", &["auto", "direct", "ring"]),
     ("machine", &["desmos", "angara-k1"]),
     (

@@ -1,7 +1,7 @@
 //! Jobs with node sets of their own, as their users see them: `angara run --alloc`.
 
 use angara_net::{Link, NodeSet};
-use angara_protocol::msg::{Report, Status};
+use angara_protocol::msg::{Reply, Report, Request, Status};
 use angara_tests::cluster::{Cluster, Hosts};
 use angara_tests::daemon::Daemon;
 use angara_tests::process::{Running, poll_until};
@@ -112,6 +112,14 @@ fn two_jobs_share_no_link_on_either_path() {
     }
 }
 
+/// Packets that all links have carried.
+fn carried(daemon: &Daemon) -> u64 {
+    match daemon.control().ask(&Request::Counters) {
+        Ok(Reply::Counters { links }) => links.iter().flat_map(|l| &l.load).map(|(_, load)| load.packets).sum(),
+        other => panic!("{other:?}"),
+    }
+}
+
 #[test]
 fn links_that_die_and_return_leave_the_other_job_alone() {
     let test = Test::new("sets-faults");
@@ -131,7 +139,9 @@ fn links_that_die_and_return_leave_the_other_job_alone() {
     for link in links.iter().take(6) {
         let at = link.show(&status.shape);
         control.fault(&format!("link {at} down")).expect("the link is there");
-        std::thread::sleep(Duration::from_millis(50));
+        // The jobs go on while it is dead.
+        let before = carried(&daemon);
+        assert!(poll_until(|| carried(&daemon) > before + 1000), "nothing moves while link {at} is down");
         control.fault(&format!("link {at} up")).expect("the link is there");
     }
     end(&test, [first, second]);

@@ -11,7 +11,6 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::time::{Duration, Instant};
 
 const TORUS: &str = "2x2x2";
 const NODES: usize = 8;
@@ -176,10 +175,7 @@ impl Drop for Slurm<'_> {
         let run = |name: &str, arguments: &[&str]| self.command(name, arguments).output();
         let _ = run("scancel", &["--user=root"]);
         let none = || run("squeue", &["-h"]).is_ok_and(|done| done.stdout.is_empty());
-        let end = Instant::now() + Duration::from_secs(20);
-        while !none() && Instant::now() < end {
-            std::thread::sleep(Duration::from_millis(100));
-        }
+        poll_until(none);
     }
 }
 

@@ -78,9 +78,9 @@ mod tests {
                 prop_assert!(held.iter().all(|n| machine.is_free(*n)), "{}: {:?}", name, set);
                 // Batch systems place boxes without a look at links.
                 let looks = !matches!(name, "unconstrained" | "first-fit-box" | "best-fit-box");
-                if looks || (name != "unconstrained" && machine.dead_links().is_empty()) {
+                if looks || (name != "unconstrained" && machine.links().dead().is_empty()) {
                     let tables = SetTables::of(&machine, &set, Ways::Parity);
-                    prop_assert!(tables.complete(), "{}: {:?} lacks {:?}", name, set, tables.refused_pairs);
+                    prop_assert!(tables.complete(), "{}: {:?} lacks {:?}", name, set, tables.refused);
                     prop_assert!(tables.routes.acyclic(), "{}", name);
                     prop_assert!(tables.max_load >= tables.bound, "{}: {} < {}", name, tables.max_load, tables.bound);
                 }

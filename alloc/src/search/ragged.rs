@@ -131,7 +131,7 @@ pub(super) fn routable(machine: &Machine, set: &NodeSet) -> bool {
 
 /// A box that is free as a whole, for where no box with holes has routes for all pairs.
 pub(super) fn whole_box(machine: &Machine, wanted: usize) -> Option<NodeSet> {
-    let proven = |set: &NodeSet| machine.dead_links().is_empty() || routable(machine, set);
+    let proven = |set: &NodeSet| machine.links().dead().is_empty() || routable(machine, set);
     BestFitBox.find(machine, wanted).filter(proven)
 }
 
@@ -155,7 +155,7 @@ fn needs_no_proof(machine: &Machine, place: &Place) -> bool {
     let shape = machine.shape();
     let holds = |node: NodeId| overlap(shape, (place.sizes, place.corner), ([1; 4], node));
     place.free as usize == volume(place.sizes)
-        && machine.dead_links().iter().all(|link| {
+        && machine.links().dead().iter().all(|link| {
             let far = shape.neighbour(link.node, link.dir);
             !holds(link.node) || !far.is_some_and(holds)
         })

@@ -69,7 +69,7 @@ pub(crate) fn main(args: &SlurmArgs) -> Result<u8, Failed> {
     loop {
         let next = Instant::now() + args.interval;
         while Instant::now() < next && interrupt.asked().is_continue() {
-            std::thread::sleep(Duration::from_millis(50));
+            interrupt.wait(next - Instant::now());
         }
         if let Some(status) = interrupt.status() {
             return Ok(status);

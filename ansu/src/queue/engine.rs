@@ -7,15 +7,6 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
 use std::ops::{ControlFlow, Range};
 
-/// What a job's set costs, such as loads of its links: asked once per job, when it starts.
-pub trait JobCost {
-    /// A job starts on this set, beside those of running jobs.
-    fn started(&mut self, _job: &Job, _set: &NodeSet, _machine: &Machine, _running: &HashMap<u32, NodeSet>) {}
-}
-
-/// Costs nothing.
-impl JobCost for () {}
-
 /// What became of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ran {
@@ -90,7 +81,6 @@ pub struct Desk<'a> {
     stuck: Option<u32>,
     blocked: Vec<bool>,
     ran: Vec<Option<Ran>>,
-    cost: &'a mut dyn JobCost,
 }
 
 impl Desk<'_> {
@@ -140,7 +130,6 @@ impl Desk<'_> {
         let index = self.queue.remove(place);
         let job = self.jobs[index as usize];
         self.machine.take(&set);
-        self.cost.started(&job, &set, &self.machine, &self.sets);
         self.running.insert((self.now + job.estimate, index, set.size()));
         self.ends.push(Reverse((self.now + job.run, index)));
         let blocked = self.blocked[index as usize];
@@ -166,7 +155,6 @@ pub fn simulate(
     scheduler: &mut dyn Scheduler,
     search: &dyn Search,
     record: &Record,
-    cost: &mut dyn JobCost,
     asked: &mut dyn FnMut(usize) -> ControlFlow<()>,
 ) -> Option<Outcome> {
     let mut desk = Desk {
@@ -182,7 +170,6 @@ pub fn simulate(
         stuck: None,
         blocked: vec![false; jobs.len()],
         ran: vec![None; jobs.len()],
-        cost,
     };
     let mut fits = Fits { machine, search, known: HashMap::new() };
     let mut outcome = Outcome::default();

@@ -12,7 +12,7 @@ mod random;
 pub mod schedule;
 pub mod swf;
 
-pub use engine::{JobCost, Outcome, Ran, simulate};
+pub use engine::{Outcome, Ran, simulate};
 
 /// One job of a queue. Times are seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -54,6 +54,11 @@ impl Links {
         }
     }
 
+    /// Links out of service themselves, one direction each, whatever their ends are.
+    pub fn dead(&self) -> &BTreeSet<Link> {
+        &self.dead_links
+    }
+
     /// True if anything is dead.
     pub(super) fn any_dead(&self) -> bool {
         !self.dead_links.is_empty() || !self.dead_nodes.is_empty()

@@ -105,28 +105,12 @@ impl Part {
 
     /// Tells whether all pairs have routes at once, by the first attempt alone.
     pub(super) fn is_served(&self, links: &Links) -> bool {
-        let n = self.nodes.len();
-        let pair = |i: usize| (self.nodes[i / n], self.nodes[i % n]);
-        let routes: Vec<Option<Route>> = (0..n * n).map(|i| ordered(links, &[], pair(i).0, pair(i).1)).collect();
-        if routes.iter().all(Option::is_some) {
-            return true;
-        }
-        let mut known = Turns::default();
-        for (i, route) in routes.iter().enumerate() {
-            let Some(route) = route else { continue };
-            let in_order = known.admit(&turns(links, pair(i).0, pair(i).1, route));
-            debug_assert!(in_order, "routes in direction order close no circle");
-        }
-        let missing = (0..n * n).filter(|i| routes[*i].is_none());
-        let (found, mut served) = (&mut Vec::new(), true);
-        for (src, dst) in missing.map(pair) {
-            usable(links, src, dst, found);
-            served &= found.iter().any(|route| known.admit(&turns(links, src, dst, route)));
-            if !served {
-                break;
-            }
-        }
-        served
+        let pairs = self.nodes.iter().flat_map(|&src| self.nodes.iter().map(move |&dst| (src, dst)));
+        let routes: Vec<Option<Route>> = pairs.map(|(src, dst)| ordered(links, &[], src, dst)).collect();
+        let mut order: Vec<usize> = (0..routes.len()).collect();
+        order.sort_by_key(|i| routes[*i].is_none());
+        let all_in_order = order.last().is_none_or(|last| routes[*last].is_some());
+        all_in_order || self.choose(links, &routes, &order, true).0.iter().all(Option::is_some)
     }
 
     /// Finds routes that leave direction order for pairs that have none in it.
@@ -148,7 +132,7 @@ impl Part {
                     order.sort_by_key(|i| Reverse(refusals.get(i).copied().unwrap_or(0)));
                 }
             }
-            let (table, refused) = self.choose(links, &ordered, &order);
+            let (table, refused) = self.choose(links, &ordered, &order, false);
             if refused.len() < fewest {
                 fewest = refused.len();
                 self.table = table;
@@ -161,8 +145,15 @@ impl Part {
     }
 
     /// Pairs choose in this order: the route in direction order, or else the best one that closes no circle with
-    /// those chosen before. Returns the table, and who finds none although there are routes.
-    fn choose(&self, links: &Links, ordered: &[Option<Route>], order: &[usize]) -> (Vec<Option<Route>>, Vec<usize>) {
+    /// those chosen before. Returns the table, and who finds none although there are routes; `all` ends it with the
+    /// first that finds none.
+    fn choose(
+        &self,
+        links: &Links,
+        ordered: &[Option<Route>],
+        order: &[usize],
+        all: bool,
+    ) -> (Vec<Option<Route>>, Vec<usize>) {
         let n = self.nodes.len();
         let (mut table, mut refused, mut known) = (vec![None; ordered.len()], Vec::new(), Turns::default());
         let mut found = Vec::new();
@@ -174,8 +165,11 @@ impl Part {
             }
             usable(links, src, dst, &mut found);
             table[i] = found.iter().copied().find(|route| known.admit(&turns(links, src, dst, route)));
-            if table[i].is_none() && !found.is_empty() {
-                refused.push(i);
+            if table[i].is_none() {
+                refused.extend((!found.is_empty()).then_some(i));
+                if all {
+                    break;
+                }
             }
         }
         (table, refused)

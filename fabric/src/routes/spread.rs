@@ -12,9 +12,8 @@
 
 use super::balance::{balance, cost, visit};
 use super::links::Links;
-use super::net::{DIRS, link_index};
+use super::net::DIRS;
 use super::route::Route;
-use super::table::walk;
 use super::turns::{Turns, turns};
 use crate::bits::bits;
 use angara_net::torus::{Direction, NodeId};
@@ -45,11 +44,8 @@ pub(super) fn spread(links: &Links, nodes: &[NodeId]) -> Vec<Option<Route>> {
             visit(links, src, dst, present, |link| load[link] -= 1);
             let mut best = (cost(links, src, dst, present, &load), *present);
             for way in ways(links, src, dst, present) {
-                if no_worse(links, src, dst, &way, &load, best.0.0)
-                    && let cost = cost(links, src, dst, &way, &load)
-                    && cost < best.0
-                    && known.admit(&turns(links, src, dst, &way))
-                {
+                let cost = cost(links, src, dst, &way, &load);
+                if cost < best.0 && known.admit(&turns(links, src, dst, &way)) {
                     best = (cost, way);
                 }
             }
@@ -62,11 +58,6 @@ pub(super) fn spread(links: &Links, nodes: &[NodeId]) -> Vec<Option<Route>> {
         }
     }
     chosen
-}
-
-/// True if no link of a way carries more than `most`: seen at the first that does.
-fn no_worse(links: &Links, src: NodeId, dst: NodeId, way: &Route, load: &[u32], most: u32) -> bool {
-    walk(&links.net, src, dst, way, |link| load[link_index(link.node, link.dir.index())] <= most)
 }
 
 /// The usable ways over as few links as `route`, with its directions: each with and without first and last step.

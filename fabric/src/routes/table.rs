@@ -83,14 +83,14 @@ impl Routes {
     }
 
     /// Takes a cable (both directions) or a node out of service or back, and rebuilds the tables that it concerns.
-    pub fn set(&mut self, what: Outage, dead: bool) {
+    pub(crate) fn set(&mut self, what: Outage, dead: bool) {
         self.links.set(what, dead);
         self.links.find_runs();
         self.rebuild(&self.concerned(what));
     }
 
     /// Takes these cables and nodes out of service, and no others, and rebuilds the tables that this concerns.
-    pub fn replace(&mut self, dead: &[Outage]) {
+    pub(crate) fn replace(&mut self, dead: &[Outage]) {
         let before = (std::mem::take(&mut self.links.dead_links), std::mem::take(&mut self.links.dead_nodes));
         dead.iter().for_each(|what| self.links.set(*what, true));
         let links = before.0.symmetric_difference(&self.links.dead_links).map(|link| Outage::Link(*link));
@@ -102,7 +102,7 @@ impl Routes {
 
     /// Gives nodes that no set holds to a set, number `id`, with routes of its own. Others keep theirs, but for
     /// nodes of no set whose routes crossed the set.
-    pub fn form(&mut self, id: u32, set: &NodeSet, ways: Ways) {
+    pub(crate) fn form(&mut self, id: u32, set: &NodeSet, ways: Ways) {
         debug_assert!(id != REST && !self.parts.contains_key(&id), "set {id} is there already");
         self.links.assign(set.held(), id);
         self.insert(id, set, ways);
@@ -116,7 +116,7 @@ impl Routes {
     }
 
     /// Dissolves a set, if there is one of this number.
-    pub fn dissolve(&mut self, id: u32) {
+    pub(crate) fn dissolve(&mut self, id: u32) {
         if id != REST && self.parts.remove(&id).is_some() {
             let nodes: Vec<NodeId> =
                 (0..self.links.net.nodes as NodeId).filter(|n| self.links.part(*n) == id).collect();
@@ -208,7 +208,7 @@ impl Routes {
         self.links.part(node) != REST
     }
     /// True if there is a set of this number.
-    pub fn has_set(&self, id: u32) -> bool {
+    pub(crate) fn has_set(&self, id: u32) -> bool {
         id != REST && self.parts.contains_key(&id)
     }
     /// The part that a node belongs to.
@@ -216,7 +216,7 @@ impl Routes {
         self.links.part(node)
     }
     /// True if two nodes belong to one part: to one set, or to none.
-    pub fn together(&self, a: NodeId, b: NodeId) -> bool {
+    pub(crate) fn together(&self, a: NodeId, b: NodeId) -> bool {
         self.links.part(a) == self.links.part(b)
     }
     /// True if the link exists, it and both its ends work, and both ends belong to one part.

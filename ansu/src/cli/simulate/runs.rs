@@ -148,7 +148,7 @@ impl Work<'_> {
         };
         let mut scheduler = order.scheduler(self.scheduling.reservations);
         let search = policy.search();
-        let outcome = simulate(self.machine, jobs, &mut *scheduler, search, &record, &mut (), &mut asked)?;
+        let outcome = simulate(self.machine, jobs, &mut *scheduler, search, &record, &mut asked)?;
         Some((evaluate(self.machine, jobs, &outcome, self.scheduling.cut), outcome))
     }
 

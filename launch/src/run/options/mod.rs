@@ -1,6 +1,5 @@
 //! Options of `angara run`, and the plan they make: everything decided before anything is started.
 
-mod alloc;
 mod auto;
 mod map;
 mod virtual_time;
@@ -9,7 +8,6 @@ use super::wrap::{self, Wrap};
 use crate::machine;
 use crate::many::seeds::Seeds;
 use crate::mpi::{self, MpiArg};
-pub use alloc::AllocArg;
 use angara_abi::job::{Barrier, Collectives, PES_MAX};
 use angara_abi::program_clock::PRELOADED;
 use angara_calls::notes::Notes;
@@ -27,7 +25,7 @@ use angara_protocol::compute::{Compute, ENV_COMPUTE, HEADER, intervals};
 use angara_protocol::env::{DEFAULT_HEAP, parse_size, symmetric_size};
 use angara_protocol::launch::ENV_TIMEOUT;
 use angara_protocol::mpi::ENV_MPI;
-use angara_protocol::msg::{JobSpec, Map, Path as EnginePath};
+use angara_protocol::msg::{Alloc, JobSpec, Map, Path as EnginePath};
 use auto::Expected;
 use clap::{Args, ValueEnum, ValueHint};
 pub use map::MapArg;
@@ -110,8 +108,8 @@ pub struct RunArgs {
     pub map: MapArg,
     /// Give the job nodes of its own whose packets stay among them (a node set), found by: auto (the same as
     /// utilisation), utilisation, fragmentation, closed, first-fit-box, best-fit-box
-    #[arg(long, value_enum, value_name = "SEARCH", conflicts_with = "map", help_heading = PLACEMENT)]
-    pub alloc: Option<AllocArg>,
+    #[arg(long, value_name = "SEARCH", value_parser = alloc, conflicts_with = "map", help_heading = PLACEMENT)]
+    pub alloc: Option<Alloc>,
     /// Processor affinity of the PEs: auto (own core each if there are at least as many PEs as cores, else an equal
     /// share of the cores; an affinity set by you is kept), core (one core each), none
     #[arg(long, value_enum, default_value_t = Bind::Auto, help_heading = PLACEMENT)]
@@ -288,6 +286,9 @@ fn mesh(s: &str) -> Result<Shape, String> {
 
 fn path(s: &str) -> Result<EnginePath, String> {
     word(s, "auto, direct or ring")
+}
+fn alloc(s: &str) -> Result<Alloc, String> {
+    word(s, "auto, utilisation, fragmentation, closed, first-fit-box or best-fit-box")
 }
 fn collectives(s: &str) -> Result<Collectives, String> {
     word(s, "auto, tree or p2p")
@@ -497,7 +498,7 @@ impl JobPlan {
             barrier: args.barrier,
             collectives: args.collectives,
             name,
-            alloc: args.alloc.map(AllocArg::wish),
+            alloc: args.alloc,
             open: false,
         })
     }
