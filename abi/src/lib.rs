@@ -34,7 +34,7 @@ pub use chip::{channel, clock};
 #[cfg(not(loom))]
 pub use control::job_id::JobId;
 #[cfg(not(loom))]
-pub use control::{job, note, program_clock};
+pub use control::{inside, job, note, program_clock};
 pub use memory::{copy, shm, wait};
 
 /// Version of every layout in this crate and of every message in `angara-protocol`. Daemon and client must agree exactly.

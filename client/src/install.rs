@@ -63,14 +63,19 @@ pub fn preloaded(name: &str) -> Result<PathBuf, Failed> {
 
 /// The daemon's program: beside this one, else in PATH.
 pub fn fabricd() -> Result<PathBuf, Failed> {
+    program_file("fabricd")
+}
+
+/// A program of this project: beside this one, else in PATH.
+pub fn program_file(name: &str) -> Result<PathBuf, Failed> {
     let bin = bin_dir()?;
-    let own = bin.join("fabricd");
+    let own = bin.join(name);
     if own.is_file() {
         return Ok(own);
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).map(|d| d.join("fabricd")).find(|f| f.is_file()).ok_or_else(|| {
-        Failed::runtime(format!("no daemon program: {} does not exist", own.display()), build_hint(&bin))
+    std::env::split_paths(&path).map(|d| d.join(name)).find(|f| f.is_file()).ok_or_else(|| {
+        Failed::runtime(format!("no program {name}: {} does not exist", own.display()), build_hint(&bin))
     })
 }
 

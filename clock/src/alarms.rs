@@ -4,7 +4,7 @@ use crate::clocks::{EPOCH, S};
 use crate::real::real;
 use crate::sleeps::{picoseconds, to_timespec};
 use crate::timers::{self, Does, Setting, seconds_left};
-use crate::{BEGIN_AT, CLOCK, NS, US, fail, pass};
+use crate::{BEGIN_AT, NS, US, fail, pass, program};
 use angara_abi::program_clock::READ_COST;
 use libc::{c_int, c_uint, c_void, clockid_t, itimerspec, itimerval, sigevent, timeval, useconds_t};
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -53,7 +53,7 @@ fn to_itimerspec(setting: Setting) -> itimerspec {
 /// As the function of libc.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn setitimer(which: c_int, new: *const itimerval, old: *mut itimerval) -> c_int {
-    if CLOCK.is_real() {
+    if program().is_real() {
         // SAFETY: the caller promises what the callee asks for.
         return unsafe { libc::syscall(libc::SYS_setitimer, which, new, old) } as c_int;
     }
@@ -76,7 +76,7 @@ pub(crate) unsafe extern "C" fn setitimer(which: c_int, new: *const itimerval, o
 /// As the function of libc.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn getitimer(which: c_int, to: *mut itimerval) -> c_int {
-    if CLOCK.is_real() {
+    if program().is_real() {
         // SAFETY: the caller promises what the callee asks for.
         return unsafe { libc::syscall(libc::SYS_getitimer, which, to) } as c_int;
     }
@@ -95,7 +95,7 @@ pub(crate) unsafe extern "C" fn getitimer(which: c_int, to: *mut itimerval) -> c
 /// As the function of libc.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn alarm(seconds: c_uint) -> c_uint {
-    if CLOCK.is_real() {
+    if program().is_real() {
         // SAFETY: takes a number.
         return unsafe { libc::syscall(libc::SYS_alarm, seconds) } as c_uint;
     }
@@ -138,7 +138,7 @@ pub(crate) unsafe extern "C" fn timer_create(clock: clockid_t, event: *mut sigev
         }
     };
     // One that calls a function in a thread of its own keeps real time.
-    let Some(does) = does.filter(|_| !CLOCK.is_real()) else {
+    let Some(does) = does.filter(|_| !program().is_real()) else {
         return real!(timer_create: fn(clockid_t, *mut sigevent, *mut TimerId) -> c_int)(clock, event, id);
     };
     if clock >= 0 && !(libc::CLOCK_REALTIME..=libc::CLOCK_TAI).contains(&clock) {

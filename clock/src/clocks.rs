@@ -1,6 +1,6 @@
 //! Clocks of the program.
 
-use crate::{BEGIN_AT as BEGIN, CLOCK, NS, US, fail, pass};
+use crate::{BEGIN_AT as BEGIN, NS, US, fail, pass, program};
 use angara_abi::program_clock::READ_COST;
 use libc::{c_int, c_long, clock_t, clockid_t, rusage, time_t, timespec, timeval, tms};
 
@@ -37,7 +37,7 @@ pub(crate) fn real(clock: clockid_t, to: *mut timespec) -> c_int {
 /// As the function of libc.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn clock_gettime(clock: clockid_t, to: *mut timespec) -> c_int {
-    if CLOCK.is_real() || !is_known(clock) || to.is_null() {
+    if program().is_real() || !is_known(clock) || to.is_null() {
         return real(clock, to);
     }
     let (s, ps) = read(if clock < 0 { libc::CLOCK_PROCESS_CPUTIME_ID } else { clock });
@@ -106,7 +106,7 @@ pub(crate) unsafe extern "C" fn time(to: *mut time_t) -> time_t {
 
 /// Processor time in picoseconds.
 fn cpu() -> u64 {
-    if !CLOCK.is_real() {
+    if !program().is_real() {
         return pass(READ_COST);
     }
     let mut now = timespec { tv_sec: 0, tv_nsec: 0 };
@@ -138,7 +138,7 @@ pub(crate) unsafe extern "C" fn times(to: *mut tms) -> clock_t {
 pub(crate) unsafe extern "C" fn getrusage(who: c_int, to: *mut rusage) -> c_int {
     // SAFETY: the caller promises what the callee asks for.
     let result = unsafe { libc::syscall(libc::SYS_getrusage, who, to) } as c_int;
-    if result == 0 && who != libc::RUSAGE_CHILDREN && !CLOCK.is_real() {
+    if result == 0 && who != libc::RUSAGE_CHILDREN && !program().is_real() {
         let now = pass(READ_COST);
         let user = timeval { tv_sec: (now / S) as time_t, tv_usec: (now % S / US) as libc::suseconds_t };
         // SAFETY: the kernel has just written there.

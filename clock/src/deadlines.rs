@@ -5,7 +5,7 @@ use crate::bells::Bell;
 use crate::clocks::{self, EPOCH, S};
 use crate::real::real;
 use crate::threads::{Ended, cancellable, nanoseconds, wait};
-use crate::{BEGIN_AT, CLOCK, NS, fail};
+use crate::{BEGIN_AT, NS, fail, program};
 use libc::{c_char, c_int, c_uint, c_void, clockid_t, mqd_t, pthread_t, size_t, ssize_t, timespec};
 
 /// Any of the objects that are waited for.
@@ -24,7 +24,7 @@ const THRD_TIMEDOUT: c_int = 4;
 /// if the caller has real time.
 pub(crate) fn deadline(clock: clockid_t, at: At) -> Option<u64> {
     // SAFETY: null, or the caller's time.
-    let at = unsafe { at.as_ref() }.filter(|_| !CLOCK.is_real())?;
+    let at = unsafe { at.as_ref() }.filter(|_| !program().is_real())?;
     let begin = match clock {
         libc::CLOCK_REALTIME => EPOCH,
         libc::CLOCK_MONOTONIC => 0,

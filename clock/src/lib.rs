@@ -5,6 +5,8 @@
 //! Before `main` all clocks are real: libraries calibrate theirs then. The monotonic clock begins at 1 s, the calendar at
 //! 2026-01-01 00:00:01 UTC. Processor time is virtual time, too. Children of the program have real time, and so has the
 //! library on which it communicates.
+//!
+//! A process may have several PEs, which take [`turns`]: then each has a clock of its own.
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
@@ -23,6 +25,7 @@ mod threads;
 mod timers;
 #[cfg(target_arch = "x86_64")]
 mod tsc;
+mod turns;
 mod waits;
 
 use angara_abi::program_clock::ProgramClock;
@@ -36,10 +39,15 @@ const BEGIN_AT: u64 = clocks::S;
 /// Real until the program itself begins: what libraries measure while they are loaded, they measure on the wall.
 static CLOCK: ProgramClock = ProgramClock::of(Some(threads::ALL));
 
-/// The clock of this process, for the driver ([`angara_abi::program_clock::SYMBOL`]).
+/// The clock of the program that the calling thread runs: of this process, or of the PE whose turn it is.
+fn program() -> &'static ProgramClock {
+    turns::this().map_or(&CLOCK, |turn| &turn.clock)
+}
+
+/// The same for the driver ([`angara_abi::program_clock::SYMBOL`]).
 #[unsafe(no_mangle)]
 pub extern "C" fn angara_program_clock() -> &'static ProgramClock {
-    &CLOCK
+    program()
 }
 
 /// Run by the loader before the program: what this process forks has real time.
@@ -56,7 +64,7 @@ extern "C" fn begin() {
 }
 
 unsafe extern "C" fn in_child() {
-    CLOCK.becomes_real();
+    program().becomes_real();
     timers::forget_all();
     threads::forget_all();
     #[cfg(target_arch = "x86_64")]
@@ -65,17 +73,17 @@ unsafe extern "C" fn in_child() {
 
 /// Lets `ps` picoseconds pass in the program. Returns the time then.
 fn pass(ps: u64) -> u64 {
-    if CLOCK.is_in_call() {
+    if program().is_in_call() {
         // Reads of clocks by a message-passing library inside a call are part of the call's time.
-        return CLOCK.now();
+        return program().now();
     }
-    CLOCK.pass_computing();
-    CLOCK.pass(ps);
-    if CLOCK.is_ahead() {
-        CLOCK.stand_until(CLOCK.now());
+    program().pass_computing();
+    program().pass(ps);
+    if program().is_ahead() {
+        program().stand_until(program().now());
     }
-    CLOCK.passed();
-    CLOCK.now()
+    program().passed();
+    program().now()
 }
 
 /// Sets `errno`.

@@ -4,7 +4,7 @@
 use crate::sleeps::{picoseconds, sleep_for};
 use crate::threads::{Ended, nanoseconds, wait};
 use crate::timers::handled;
-use crate::{CLOCK, fail};
+use crate::{fail, program};
 use libc::{c_int, siginfo_t, sigset_t, timespec};
 
 /// Bytes of the kernel's signal set.
@@ -16,7 +16,7 @@ fn sleep_until_handled(before: u32) -> bool {
         if handled() != before {
             return true;
         }
-        let Some(left) = CLOCK.until_due() else { return false };
+        let Some(left) = program().until_due() else { return false };
         // A handler has run at its end, too, which is looked for above.
         let _ = sleep_for(left);
     }
@@ -25,7 +25,7 @@ fn sleep_until_handled(before: u32) -> bool {
 /// As the function of libc.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn pause() -> c_int {
-    if !CLOCK.is_real() && sleep_until_handled(handled()) {
+    if !program().is_real() && sleep_until_handled(handled()) {
         return fail(libc::EINTR);
     }
     let mut mask = none();
@@ -45,7 +45,7 @@ fn none() -> sigset_t {
 /// As the function of libc.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn sigsuspend(mask: *const sigset_t) -> c_int {
-    if CLOCK.is_real() || CLOCK.until_due().is_none() || mask.is_null() {
+    if program().is_real() || program().until_due().is_none() || mask.is_null() {
         // SAFETY: the caller promises what the callee asks for.
         return unsafe { libc::syscall(libc::SYS_rt_sigsuspend, mask, SIGNALS) as c_int };
     }
@@ -85,7 +85,7 @@ pub(crate) unsafe extern "C" fn sigtimedwait(
         // SAFETY: the caller promises what the callee asks for.
         unsafe { libc::syscall(libc::SYS_rt_sigtimedwait, set, info, limit, SIGNALS) as c_int }
     };
-    if CLOCK.is_real() {
+    if program().is_real() {
         return ask(limit);
     }
     // SAFETY: null, or the caller's time.
@@ -94,7 +94,7 @@ pub(crate) unsafe extern "C" fn sigtimedwait(
         Some(Some(ps)) => Some(ps),
         None => None,
     };
-    let until = limit_ps.map(|ps| CLOCK.now().saturating_add(ps));
+    let until = limit_ps.map(|ps| program().now().saturating_add(ps));
     let ended = wait(until, |slice| {
         let slice = slice.map(nanoseconds);
         let signal = ask(slice.as_ref().map_or(std::ptr::null(), std::ptr::from_ref));

@@ -2,7 +2,8 @@
 //! number of the PE. So a program that seeds its own generator, or Python's and Rust's hashes, with them runs as before.
 
 use crate::real::real;
-use crate::{CLOCK, fail};
+use crate::turns;
+use crate::{fail, program};
 use angara_abi::program_clock::ENV_SEED;
 use angara_abi::random::{STEP, mix};
 use angara_protocol::launch::ENV_PE;
@@ -25,21 +26,31 @@ fn number(name: &CStr) -> Option<u64> {
     text.to_str().ok()?.parse().ok()
 }
 
+/// Where stream `i` of PE `pe` begins, if the environment says a seed.
+pub(crate) fn start(pe: u64, i: u64) -> u64 {
+    number(ENV_SEED).map_or(0, |seed| mix(mix(seed).wrapping_add(pe + 1).wrapping_mul(STEP)) ^ i)
+}
+
 /// Draws by a seed from now on, if the environment says one.
 pub(crate) fn begin() {
-    let Some(seed) = number(ENV_SEED) else { return };
+    if number(ENV_SEED).is_none() {
+        return;
+    }
     let pe = std::ffi::CString::new(ENV_PE).ok().and_then(|name| number(&name)).unwrap_or(0);
-    for (i, stream) in STREAMS.iter().enumerate() {
-        stream.store(mix(mix(seed).wrapping_add(pe + 1).wrapping_mul(STEP)) ^ i as u64, Ordering::Relaxed);
+    for (i, stream) in (0..).zip(&STREAMS) {
+        stream.store(start(pe, i), Ordering::Relaxed);
     }
     ON.store(true, Ordering::Relaxed);
 }
 
 fn is_drawn() -> bool {
-    ON.load(Ordering::Relaxed) && !CLOCK.is_real()
+    ON.load(Ordering::Relaxed) && !program().is_real()
 }
 
 fn draw() -> u64 {
+    if let Some(turn) = turns::this() {
+        return mix(turn.stream.fetch_add(STEP, Ordering::Relaxed));
+    }
     // SAFETY: both take nothing.
     let first = unsafe { libc::getpid() == libc::gettid() };
     mix(STREAMS[usize::from(!first)].fetch_add(STEP, Ordering::Relaxed))

@@ -3,7 +3,7 @@
 use crate::clocks::S;
 use crate::deadlines::deadline;
 use crate::threads::{Ended, cancellable, give_way, nanoseconds, wait};
-use crate::{CLOCK, NS, fail, pass};
+use crate::{NS, fail, pass, program};
 use angara_abi::program_clock::YIELD_COST;
 use libc::{c_int, c_uint, clockid_t, timespec, useconds_t};
 
@@ -14,7 +14,7 @@ pub(crate) fn sleep_for(ps: u64) -> Result<(), u64> {
         give_way();
         return Ok(());
     }
-    let until = CLOCK.now().saturating_add(ps);
+    let until = program().now().saturating_add(ps);
     let ended = wait(Some(until), |slice| {
         let slice = nanoseconds(slice.unwrap_or(0));
         if slice.tv_nsec > 0 {
@@ -24,7 +24,7 @@ pub(crate) fn sleep_for(ps: u64) -> Result<(), u64> {
         None::<()>
     });
     match ended {
-        Ended::Interrupted => Err(until.saturating_sub(CLOCK.now())),
+        Ended::Interrupted => Err(until.saturating_sub(program().now())),
         _ => Ok(()),
     }
 }
@@ -57,7 +57,7 @@ pub(crate) fn picoseconds(t: &timespec) -> Option<u64> {
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C-unwind" fn nanosleep(wanted: *const timespec, left: *mut timespec) -> c_int {
     cancellable(|| {
-        if CLOCK.is_real() {
+        if program().is_real() {
             // SAFETY: the caller promises what the callee asks for.
             return unsafe { libc::syscall(libc::SYS_nanosleep, wanted, left) } as c_int;
         }
@@ -92,7 +92,7 @@ pub(crate) unsafe extern "C-unwind" fn clock_nanosleep(
     left: *mut timespec,
 ) -> c_int {
     cancellable(|| {
-        if CLOCK.is_real() {
+        if program().is_real() {
             // SAFETY: the caller promises what the callee asks for.
             let result = unsafe { libc::syscall(libc::SYS_clock_nanosleep, clock, flags, wanted, left) };
             // SAFETY: the thread's own `errno`, which this function returns instead.
@@ -113,7 +113,7 @@ pub(crate) unsafe extern "C-unwind" fn clock_nanosleep(
             libc::CLOCK_PROCESS_CPUTIME_ID => Some(ps),
             _ => deadline(libc::CLOCK_MONOTONIC, wanted),
         };
-        sleep_for(until.unwrap_or(0).saturating_sub(CLOCK.now())).map_or(libc::EINTR, |()| 0)
+        sleep_for(until.unwrap_or(0).saturating_sub(program().now())).map_or(libc::EINTR, |()| 0)
     })
 }
 
@@ -139,7 +139,7 @@ pub(crate) extern "C-unwind" fn sleep(s: c_uint) -> c_uint {
 /// As the function of libc.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn sched_yield() -> c_int {
-    if CLOCK.is_real() {
+    if program().is_real() {
         // SAFETY: takes nothing.
         return unsafe { libc::syscall(libc::SYS_sched_yield) } as c_int;
     }

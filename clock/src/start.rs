@@ -1,7 +1,7 @@
 //! Where the program begins, and where its threads do.
 
 use crate::real::real;
-use crate::{CLOCK, real};
+use crate::{program, real};
 use angara_abi::program_clock::Call;
 use libc::{c_char, c_int, c_void, pthread_attr_t, pthread_t};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,8 +13,8 @@ type Start = unsafe extern "C-unwind" fn(Main, c_int, usize, usize, usize, usize
 static MAIN: AtomicUsize = AtomicUsize::new(0);
 
 unsafe extern "C-unwind" fn main(count: c_int, words: *mut *mut c_char, variables: *mut *mut c_char) -> c_int {
-    CLOCK.becomes_virtual();
-    CLOCK.set_call(Call::OUTSIDE);
+    program().becomes_virtual();
+    program().set_call(Call::OUTSIDE);
     // SAFETY: what the program's first instructions gave to libc.
     unsafe { std::mem::transmute::<usize, Main>(MAIN.load(Ordering::Relaxed))(count, words, variables) }
 }
@@ -49,7 +49,7 @@ struct Work(Routine, *mut c_void);
 extern "C-unwind" fn of_program(work: *mut c_void) -> *mut c_void {
     // SAFETY: made by `pthread_create`, for this thread alone.
     let Work(routine, argument) = *unsafe { Box::from_raw(work.cast::<Work>()) };
-    CLOCK.set_call(Call::OUTSIDE);
+    program().set_call(Call::OUTSIDE);
     // Nothing is left to drop: it may unwind.
     routine(argument)
 }
@@ -67,7 +67,7 @@ pub(crate) unsafe extern "C-unwind" fn pthread_create(
     argument: *mut c_void,
 ) -> c_int {
     let create = real!(pthread_create: fn(*mut pthread_t, *const pthread_attr_t, Routine, *mut c_void) -> c_int);
-    if CLOCK.is_real() || CLOCK.is_in_call() {
+    if program().is_real() || program().is_in_call() {
         return create(thread, attributes, routine, argument);
     }
     let work = Box::into_raw(Box::new(Work(routine, argument)));

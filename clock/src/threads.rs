@@ -3,7 +3,8 @@
 //! longer on the wall than the wait would last is not waited for.
 
 use crate::timers::handled;
-use crate::{CLOCK, clocks, quiet};
+use crate::turns;
+use crate::{clocks, program, quiet};
 use angara_abi::program_clock::{Call, Threads};
 use libc::{c_int, timespec};
 use std::cell::Cell;
@@ -35,16 +36,20 @@ extern "C" fn is_quiet() -> bool {
 
 /// See [`angara_abi::program_clock::Inside`].
 extern "C" fn inside() -> *mut u32 {
-    INSIDE.with(Cell::as_ptr)
+    turns::this().map_or_else(|| INSIDE.with(Cell::as_ptr), |turn| turn.inside.as_ptr())
 }
 
 /// See [`angara_abi::program_clock::OfThread`].
 extern "C" fn call() -> *mut Call {
-    CALL.with(Cell::as_ptr)
+    turns::this().map_or_else(|| CALL.with(Cell::as_ptr), |turn| turn.call.as_ptr())
 }
 
 /// See [`angara_abi::program_clock::FirstDue`].
 extern "C" fn first_due() -> u64 {
+    if turns::this().is_some() {
+        // It has no other threads.
+        return FREE;
+    }
     let used = &DUE[..USED.load(Ordering::Acquire)];
     used.iter().map(|due| due.load(Ordering::Acquire)).min().unwrap_or(FREE)
 }
@@ -59,12 +64,15 @@ struct Place(Option<&'static AtomicU64>);
 
 impl Place {
     fn take(until: u64) -> Place {
+        if turns::this().is_some() {
+            return Place(None);
+        }
         let until = until.min(FREE - 1);
         let free = |due: &AtomicU64| due.compare_exchange(FREE, until, Ordering::AcqRel, Ordering::Relaxed).is_ok();
         let taken = DUE.iter().position(free);
         if let Some(i) = taken {
             USED.fetch_max(i + 1, Ordering::AcqRel);
-            CLOCK.waits();
+            program().waits();
         }
         // Without a place it is due all the same, at the latest when as much time has passed on the wall.
         Place(taken.map(|i| &DUE[i]))
@@ -134,22 +142,22 @@ impl Drop for Uncancelled {
 /// many nanoseconds at most, or for ever where no time is said. It is asked once more when the time has come.
 pub(crate) fn wait<R>(until: Option<u64>, mut look: impl FnMut(Option<u64>) -> Option<R>) -> Ended<R> {
     let _uncancelled = Uncancelled::begin();
-    CLOCK.pass_computing();
+    program().pass_computing();
     let (before, at) = (handled(), until.unwrap_or(FREE));
     // No time on the wall before somebody is seen to run.
     let (mut slice, mut patience) = (0, None);
     // As long as it waits: a PE that stood without knowing of it would stand in vain.
     let _place = until.map(Place::take);
     loop {
-        if handled() != before && CLOCK.now() < at {
+        if handled() != before && program().now() < at {
             return Ended::Interrupted;
         }
-        let is_bounded = until.is_some() || CLOCK.until_due().is_some();
+        let is_bounded = until.is_some() || program().until_due().is_some();
         let answer = look(is_bounded.then_some(slice));
         if let Some(answer) = answer {
             return Ended::Answered(answer);
         }
-        if CLOCK.now() >= at {
+        if program().now() >= at {
             return Ended::Due;
         }
         if quiet::is_alone() || has_all_time(at) && quiet::is_quiet() || patience.is_some_and(clocks::has_passed) {
@@ -157,8 +165,8 @@ pub(crate) fn wait<R>(until: Option<u64>, mut look: impl FnMut(Option<u64>) -> O
             (slice, patience) = (0, None);
         } else {
             // Other threads may let time pass meanwhile.
-            let now = CLOCK.now();
-            let left = at.min(now.saturating_add(CLOCK.until_due().unwrap_or(FREE))).saturating_sub(now);
+            let now = program().now();
+            let left = at.min(now.saturating_add(program().until_due().unwrap_or(FREE))).saturating_sub(now);
             patience = patience.or_else(|| Some(clocks::on_the_wall(left)));
             slice = (slice * 2).clamp(SLICES[0], SLICES[1]);
         }
@@ -167,26 +175,26 @@ pub(crate) fn wait<R>(until: Option<u64>, mut look: impl FnMut(Option<u64>) -> O
 
 /// No other thread is due already, and only has not seen it yet.
 fn has_all_time(at: u64) -> bool {
-    CLOCK.first_due().min(at) > CLOCK.now()
+    program().first_due().min(at) > program().now()
 }
 
 /// The clock goes on to the first time at which a thread or timer of this process is due, and no further than `at`.
 fn go_on(at: u64) {
-    let now = CLOCK.now();
-    let first = match CLOCK.first_due() {
+    let now = program().now();
+    let first = match program().first_due() {
         due if due > now => due.min(at),
         // It has lost patience.
         _ => at,
     };
-    CLOCK.stand_until(now + CLOCK.until_due().unwrap_or(FREE).min(first.saturating_sub(now)));
-    CLOCK.passed();
+    program().stand_until(now + program().until_due().unwrap_or(FREE).min(first.saturating_sub(now)));
+    program().passed();
 }
 
 /// Lets time pass until others have come as far as this process.
 pub(crate) fn give_way() {
-    CLOCK.pass_computing();
-    CLOCK.stand_until(CLOCK.now());
-    CLOCK.passed();
+    program().pass_computing();
+    program().stand_until(program().now());
+    program().passed();
 }
 
 /// So many nanoseconds.

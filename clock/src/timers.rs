@@ -2,7 +2,7 @@
 //! it goes on after it has stood, and has passed the time. So it comes at the same point of every run.
 
 use crate::clocks::S;
-use crate::{CLOCK, NS};
+use crate::{NS, program};
 use libc::{c_int, c_void, sigset_t};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -62,7 +62,7 @@ fn hold() -> Held {
 /// Gives the timers back, and tells the clock when the next one is due.
 fn release(held: Held) {
     let next = held.all.iter().flatten().filter_map(|timer| timer.at).min();
-    CLOCK.set_due(next.unwrap_or(u64::MAX), due);
+    program().set_due(next.unwrap_or(u64::MAX), due);
     let Held { all, before } = held;
     drop(all);
     // SAFETY: what `hold` has found.
@@ -103,7 +103,7 @@ pub(crate) fn get(timer: usize) -> Option<Setting> {
 
 fn setting(timer: &Timer) -> Setting {
     // One that is overdue has not been seen yet.
-    timer.at.map(|at| (at.saturating_sub(CLOCK.now()).max(NS), timer.every))
+    timer.at.map(|at| (at.saturating_sub(program().now()).max(NS), timer.every))
 }
 
 /// A new timer; `None` if there are too many.
@@ -138,7 +138,7 @@ pub(crate) fn forget_all() {
     if let Ok(mut all) = ALL.try_lock() {
         *all = [None; TIMERS];
     }
-    CLOCK.set_due(u64::MAX, due);
+    program().set_due(u64::MAX, due);
 }
 
 /// Sends the signals of all timers whose time has come, the earliest first.
@@ -153,7 +153,7 @@ pub(crate) extern "C" fn due() {
 /// The first timer that is due: it is armed again if it comes again.
 fn take_due() -> Option<(usize, Does)> {
     let mut held = hold();
-    let now = CLOCK.now();
+    let now = program().now();
     let times = held.all.iter().enumerate().filter_map(|(i, timer)| Some(((*timer)?.at?, i)));
     let first = times.filter(|(at, _)| *at <= now).min();
     let taken = first.and_then(|(at, i)| {

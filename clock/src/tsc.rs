@@ -6,7 +6,7 @@
 
 use crate::real::real;
 use crate::timers::SI_KERNEL;
-use crate::{BEGIN_AT, CLOCK, NS, pass};
+use crate::{BEGIN_AT, NS, pass, program};
 use angara_abi::program_clock::{ENV_TSC, READ_COST};
 use libc::{c_char, c_int, c_void, sigaction as Action, sighandler_t, siginfo_t, sigset_t, ucontext_t};
 use std::cell::UnsafeCell;
@@ -117,7 +117,7 @@ unsafe extern "C" fn fault(signal: c_int, info: *mut siginfo_t, context: *mut c_
     };
     // SAFETY: the thread's own `errno`, which the program may be about to read.
     let errno = unsafe { *libc::__errno_location() };
-    let counter = match CLOCK.is_real() || is_kernels(at) {
+    let counter = match program().is_real() || is_kernels(at) {
         true => real_counter(),
         false => (BEGIN_AT + pass(READ_COST)) / NS,
     };

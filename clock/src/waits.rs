@@ -4,7 +4,7 @@
 use crate::real::real;
 use crate::sleeps::picoseconds;
 use crate::threads::{Ended, cancellable, nanoseconds, wait};
-use crate::{CLOCK, NS, US, fail};
+use crate::{NS, US, fail, program};
 use libc::{c_int, c_void, epoll_event, fd_set, mmsghdr, nfds_t, pollfd, sembuf, sigset_t, size_t, timespec, timeval};
 
 /// Asks `look` with limits on the wall, in nanoseconds, until it finds something; nothing when `limit` picoseconds have passed.
@@ -15,9 +15,9 @@ fn within(
     real: impl FnOnce() -> c_int,
 ) -> Option<c_int> {
     match limit {
-        _ if CLOCK.is_real() => Some(real()),
+        _ if program().is_real() => Some(real()),
         Some(0) => look(Some(0)),
-        _ => match wait(limit.map(|limit| CLOCK.now().saturating_add(limit)), look) {
+        _ => match wait(limit.map(|limit| program().now().saturating_add(limit)), look) {
             Ended::Answered(found) => Some(found),
             Ended::Due => None,
             Ended::Interrupted => Some(fail(libc::EINTR)),
@@ -202,7 +202,7 @@ unsafe fn selects(
     mask: *const sigset_t,
     real: impl FnOnce() -> c_int,
 ) -> c_int {
-    if CLOCK.is_real() {
+    if program().is_real() {
         return real();
     }
     // The mask in the form that the kernel takes.
@@ -241,13 +241,13 @@ pub(crate) unsafe extern "C-unwind" fn select(
     if ps == Some(None) {
         return fail(libc::EINVAL);
     }
-    let (ps, before) = (ps.flatten(), CLOCK.now());
-    let is_real = CLOCK.is_real();
+    let (ps, before) = (ps.flatten(), program().now());
+    let is_real = program().is_real();
     // SAFETY: the caller's.
     let found = cancellable(|| unsafe { selects(n, [read, write, except], ps, std::ptr::null(), real) });
     if let (Some(limit), Some(ps), false) = (limit, ps, is_real) {
         // As Linux does it, what is left.
-        let left = (before + ps).saturating_sub(CLOCK.now()) / US;
+        let left = (before + ps).saturating_sub(program().now()) / US;
         *limit = timeval { tv_sec: (left / 1_000_000) as _, tv_usec: (left % 1_000_000) as _ };
     }
     found
@@ -398,10 +398,10 @@ pub(crate) unsafe extern "C-unwind" fn recvmmsg(
     // SAFETY: takes a descriptor.
     let waits =
         flags & libc::MSG_DONTWAIT == 0 && unsafe { libc::fcntl(socket, libc::F_GETFL) } & libc::O_NONBLOCK == 0;
-    let (Ok(Some(ps)), true) = (limit_of, waits && !CLOCK.is_real()) else {
+    let (Ok(Some(ps)), true) = (limit_of, waits && !program().is_real()) else {
         return cancellable(|| receive(0, flags, limit));
     };
-    let until = CLOCK.now().saturating_add(ps);
+    let until = program().now().saturating_add(ps);
     let (mut got, mut failed) = (0, 0);
     let look = |slice: Option<u64>| {
         let mut readable = pollfd { fd: socket, events: libc::POLLIN, revents: 0 };
@@ -415,7 +415,7 @@ pub(crate) unsafe extern "C-unwind" fn recvmmsg(
     };
     let ended = cancellable(|| wait(Some(until), look).is_interrupted());
     // SAFETY: the caller's time, as above.
-    unsafe { *limit = nanoseconds(until.saturating_sub(CLOCK.now()) / NS) };
+    unsafe { *limit = nanoseconds(until.saturating_sub(program().now()) / NS) };
     match (got, failed, ended) {
         (1.., ..) => got,
         (_, 0, true) => fail(libc::EINTR),

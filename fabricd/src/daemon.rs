@@ -14,6 +14,7 @@ use crate::users::usage::{UserConnection, Users, is_operator};
 use crate::watch::Watcher;
 use crate::web::Served;
 use angara_abi::JobId;
+use angara_abi::shm::Source;
 use angara_net::fault::Command as FaultCommand;
 use angara_net::torus::NodeId;
 use angara_plane::{Command, Handle, Notice};
@@ -29,6 +30,8 @@ pub(crate) struct Daemon {
     pub(crate) hosted: Vec<NodeId>,
     /// The way to the data plane.
     pub(crate) data: Handle,
+    /// Where memory of jobs comes from.
+    pub(crate) source: Source,
     pub(crate) jobs: Jobs,
     pub(crate) cluster: Cluster,
     /// Users, and what they may have.
@@ -59,6 +62,7 @@ impl Daemon {
             users: Users::new(options.limits),
             options,
             data,
+            source: Source::Files,
             cores: machine.cores(),
             machine,
             connections: Cell::new(0),
@@ -68,6 +72,11 @@ impl Daemon {
             start: std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |d| d.as_secs()),
             started: Instant::now(),
         }
+    }
+
+    /// The same, with memory of jobs from somewhere else.
+    pub(crate) fn with_memory(self, source: Source) -> Daemon {
+        Daemon { source, ..self }
     }
 
     /// Answer to a status request.

@@ -32,6 +32,7 @@ mod faults;
 mod hosts;
 mod jobs;
 mod limits;
+pub mod log;
 mod machine;
 mod metrics;
 mod runtime_dir;
@@ -45,4 +46,5 @@ pub mod watch;
 mod web;
 
 pub use config::{Options, Ready};
-pub use start::{RunError, Started, run, run_with};
+pub use jobs::inside;
+pub use start::{RunError, Started, run, run_around, run_with};

@@ -5,17 +5,12 @@ use angara_cluster::args::Args;
 use angara_cluster::check::{Severity, check};
 use angara_cluster::usage::helpful;
 use angara_net::units::show_bytes;
-use angara_protocol::print::{plain_json, plain_line};
 use clap::{CommandFactory, Parser};
 use fabricd::config::{log_filter, resolve};
-use fabricd::{Options, run};
-use std::fmt::{Debug, Write as _};
+use fabricd::{Options, log, run};
+use std::fmt::Write as _;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::process::ExitCode;
-use tracing::field::Field;
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::field::MakeExt;
-use tracing_subscriber::fmt::format::{self, debug_fn};
 
 /// Exit status for bad usage or configuration, as clap's own.
 const USAGE: u8 = 2;
@@ -36,7 +31,7 @@ fn main() -> ExitCode {
         return describe(&options);
     }
     let (filter, json) = log_filter(&args);
-    if let Err(e) = start_logging(&filter, json) {
+    if let Err(e) = log::start(&filter, json, || Box::new(io::stderr()), io::stderr().is_terminal()) {
         return fail(&e, USAGE);
     }
     match run(options) {
@@ -60,44 +55,6 @@ fn say_usage(e: &clap::Error) -> ExitCode {
 
 fn no_output(error: &std::io::Error) -> String {
     format!("cannot write to standard output: {error}; make room where it goes, or send it elsewhere")
-}
-
-fn start_logging(filter: &str, json: bool) -> Result<(), String> {
-    let parsed = EnvFilter::try_new(filter)
-        .map_err(|e| format!("log: `{filter}` is not a filter ({e}); write a level such as info, or fabricd=debug"))?;
-    let base = tracing_subscriber::fmt()
-        .with_env_filter(parsed)
-        .with_writer(std::io::stderr)
-        // A log that cannot be written, on a full disk for one, must not end the daemon: complaining about that panics.
-        .log_internal_errors(false)
-        .with_ansi(std::io::stderr().is_terminal());
-    // Users and other hosts choose some of the values, and logs are read in terminals.
-    let field = |out: &mut format::Writer<'_>, field: &Field, value: &dyn Debug| {
-        let value = plain_line(&format!("{value:?}"));
-        match field.name() {
-            "message" => write!(out, "{value}"),
-            name => write!(out, "{name}={value}"),
-        }
-    };
-    match json {
-        true => base.json().with_writer(|| JsonLog).init(),
-        false => base.fmt_fields(debug_fn(field).delimited(" ")).init(),
-    }
-    Ok(())
-}
-
-/// Standard error, for lines of JSON.
-struct JsonLog;
-
-impl io::Write for JsonLog {
-    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        let text = String::from_utf8_lossy(line);
-        io::stderr().write_all(plain_json(&text).as_bytes()).map(|()| line.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 /// Says what the options mean and what the machine says to them.

@@ -2,6 +2,7 @@
 
 use crate::config::{Options, Ready};
 use crate::daemon::Daemon;
+use crate::jobs::inside::{self, Inside};
 use crate::limits;
 use crate::machine::Real;
 use crate::runtime_dir::{self, DirError, RuntimeDir};
@@ -9,7 +10,7 @@ use crate::service::{self, Notifier};
 use crate::sockets::seqpacket::Listener;
 use crate::sockets::{adapter, control};
 use crate::web::{self, ListenError};
-use angara_abi::shm::can_seal_writes;
+use angara_abi::shm::{Source, can_seal_writes};
 use angara_protocol::launch::private_parents;
 use serde::Serialize;
 use std::io::{self, Write};
@@ -94,9 +95,14 @@ pub fn run(options: Options) -> Result<(), RunError> {
 
 /// As [`run`]; `ready` is called when clients can connect.
 pub fn run_with(options: Options, ready: impl FnOnce(&Started)) -> Result<(), RunError> {
+    run_around(options, None, ready)
+}
+
+/// As [`run_with`], with PEs in this process.
+pub fn run_around(options: Options, inside: Option<Inside>, ready: impl FnOnce(&Started)) -> Result<(), RunError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = start("cannot start the control plane", runtime)?;
-    tokio::task::LocalSet::new().block_on(&runtime, serve(options, ready))
+    tokio::task::LocalSet::new().block_on(&runtime, serve(options, inside, ready))
 }
 
 /// The two sockets: those of the service manager, which also decided who may connect, or new ones for
@@ -110,7 +116,7 @@ fn listen(dir: &RuntimeDir, handed: Option<service::Sockets>) -> io::Result<(Lis
     Ok(sockets)
 }
 
-async fn serve(options: Options, ready: impl FnOnce(&Started)) -> Result<(), RunError> {
+async fn serve(options: Options, inside: Option<Inside>, ready: impl FnOnce(&Started)) -> Result<(), RunError> {
     limits::raise_descriptor_limit();
     if !angara_abi::wait::register() {
         tracing::warn!("membarrier is not available; sleeping processes are woken by a 1 ms timeout instead");
@@ -129,11 +135,21 @@ async fn serve(options: Options, ready: impl FnOnce(&Started)) -> Result<(), Run
     let mut signals = start("cannot catch signals", Signals::new(options.private, options.cluster.is_some()))?;
     let (adapter, control) = start("cannot listen", listen(&dir, handed))?;
     let (notices, mut incoming) = mpsc::unbounded_channel();
-    let plane =
-        options.plane().and_then(|config| angara_plane::start(config, move |notice| drop(notices.send(notice))));
+    let mut config = start("cannot start the data plane", options.plane())?;
+    let (source, wishes) = match inside {
+        Some(Inside { coroutines, arena, wishes }) => {
+            config.coroutines = Some(coroutines);
+            (Source::Arena(arena), Some(wishes))
+        }
+        None => (Source::Files, None),
+    };
+    let plane = angara_plane::start(config, move |notice| drop(notices.send(notice)));
     let plane = start("cannot start the data plane", plane)?;
     let data = plane.handle.clone();
-    let daemon = Rc::new(Daemon::new(options, data.clone(), Box::new(Real)));
+    let daemon = Rc::new(Daemon::new(options, data.clone(), Box::new(Real)).with_memory(source));
+    if let Some(wishes) = wishes {
+        tokio::task::spawn_local(inside::serve(daemon.clone(), wishes));
+    }
     let looks = web::bind(&daemon, &dir)?;
     looks.serve(&daemon);
     let line = announcement(&daemon);

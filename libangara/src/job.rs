@@ -13,6 +13,7 @@ use crate::tree::{Tree, Trees};
 use angara_abi::account::{Class, Load, Traffic};
 use angara_abi::clock::{Comparison, WaitsFor};
 use angara_abi::desc::{Place, Region};
+use angara_abi::inside::{Host, Parts};
 use angara_abi::job::{Geometry, INTERNAL_BYTES, PeEntry};
 use angara_net::Link;
 use angara_net::torus::{Direction, NodeId};
@@ -64,6 +65,15 @@ impl Job {
     /// A job of one PE without launcher or daemon, with `heap` bytes of symmetric heap.
     pub fn solo(heap: usize, statics: &[StaticSegment]) -> Result<Job> {
         Ok(Job::over(Adapter::solo(heap, statics)?))
+    }
+
+    /// Joins a job as one of the PEs that are all in this process.
+    ///
+    /// # Safety
+    /// The regions of `parts` are what [`angara_abi::inside::Parts`] says, and stay as long as the process.
+    pub unsafe fn inside(host: &'static Host, parts: &Parts) -> Result<Job> {
+        // SAFETY: the caller's promise.
+        Ok(Job::over(unsafe { Adapter::inside(host, parts)? }))
     }
 
     pub(crate) fn over(adapter: Adapter) -> Job {
@@ -272,10 +282,11 @@ impl Job {
     /// back and are zero from now on; static data, counts of traffic and the place in the job stay.
     pub fn rest(&self) -> Result<()> {
         self.trees.close_all(&self.adapter)?;
+        let advice = if self.adapter.is_inside() { libc::MADV_DONTNEED } else { libc::MADV_REMOVE };
         for (start, len) in [(self.internal(), INTERNAL_FREE), (self.heap(), self.heap_len())] {
             // SAFETY: whole pages of this PE's own slice, which no PE reads or writes before the next life, and none of
             // which anything in Rust refers to.
-            if len > 0 && unsafe { libc::madvise(start.cast(), len, libc::MADV_REMOVE) } != 0 {
+            if len > 0 && unsafe { libc::madvise(start.cast(), len, advice) } != 0 {
                 let source = std::io::Error::last_os_error();
                 return Err(Error::System { what: "cannot give the symmetric heap back", source });
             }

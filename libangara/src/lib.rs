@@ -35,6 +35,7 @@ mod ctx;
 pub mod driver;
 mod engine;
 mod error;
+pub mod inside;
 mod job;
 pub mod mailbox;
 mod memory;

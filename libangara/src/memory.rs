@@ -10,20 +10,19 @@ use angara_abi::channel::{Channel, ChannelFds, DMA_BYTES, PAGE_BYTES, RING_BYTES
 use angara_abi::clock::{CLOCK_BYTES, ClockPage};
 use angara_abi::csr::CSR_BYTES;
 use angara_abi::desc::{Place, Region};
+use angara_abi::inside;
 use angara_abi::job::{
     BOUNCE_BYTES, Barrier, Collectives, Geometry, INTERNAL_BYTES, JobPage, PES_MAX, PeEntry, Reach, Seat, SyncPage,
     Targets,
 };
-use angara_abi::shm::{Access, Mapping, PageKind};
+use angara_abi::shm::{Access, Mapping, PageKind, Part};
 use angara_abi::wait::{Linux, WaitCell};
 use angara_net::torus::Shape;
 use angara_protocol::msg::FdRole;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-/// Every PE's own heap slice starts at a multiple of this, so that equal offsets are equally aligned
-/// addresses everywhere: the largest alignment symmetric memory can have.
-pub const HEAP_ALIGN: usize = 64 << 20;
+pub use angara_abi::job::HEAP_ALIGN;
 
 /// A page-aligned range of this process whose contents are symmetric: variables (`.data`, `.bss`), or constants
 /// (`.rodata`), which peers can only read. Constants come after all variables.
@@ -288,7 +287,8 @@ unsafe impl Sync for Memory {}
 pub(crate) struct Device {
     pub(crate) channel: Channel,
     pub(crate) csr: Mapping,
-    pub(crate) doorbell: OwnedFd,
+    /// Wakes the data plane, where that is another process.
+    pub(crate) doorbell: Option<OwnedFd>,
 }
 
 struct Parts {
@@ -296,9 +296,11 @@ struct Parts {
     targets: Mapping,
     sync: Mapping,
     heap: Mapping,
-    statics: Option<(OwnedFd, Mapping)>,
+    statics: Option<(Option<OwnedFd>, Mapping)>,
     bounce: Mapping,
     counters: Mapping,
+    /// Bytes from one heap slice to the next.
+    heap_step: usize,
 }
 
 impl Memory {
@@ -308,17 +310,18 @@ impl Memory {
         let table = (parts.targets.as_ptr(), parts.targets.len());
         let rows = parts.counters.as_ptr() as *const Row;
         let none = Window { base: std::ptr::null_mut(), stride: 0, len: 0, writable: 0 };
-        let window = |map: &Mapping, stride, writable| Window { base: map.as_ptr(), stride, len: stride, writable };
+        let window = |map: &Mapping, stride, len, writable| Window { base: map.as_ptr(), stride, len, writable };
+        let own_statics = static_bytes(segments)?;
         let variables = segments.iter().filter(|s| s.writable).map(|s| s.len).sum();
         let windows = [
-            window(&parts.heap, geometry.heap_stride, geometry.heap_stride),
-            parts.statics.as_ref().map_or(none, |(_, map)| window(map, geometry.static_stride, variables)),
+            window(&parts.heap, parts.heap_step, geometry.heap_stride, geometry.heap_stride),
+            parts.statics.as_ref().map_or(none, |(_, map)| window(map, geometry.static_stride, own_statics, variables)),
             none,
         ];
         let sync = SyncPage::open(parts.sync, pes).map_err(|e| Error::layout("synchronisation page", e))?;
         let targets = Targets::new(parts.targets, pes).map_err(|e| Error::layout("target table", e))?;
         let counters = Counters::new(parts.counters, pes).map_err(|e| Error::layout("counter region", e))?;
-        let own = parts.heap.as_ptr() as usize + me * geometry.heap_stride;
+        let own = parts.heap.as_ptr() as usize + me * parts.heap_step;
         let own_len = geometry.heap_stride;
         // Without an arena there is no slice of static data.
         let first = segments.first().filter(|s| s.writable && parts.statics.is_some());
@@ -337,6 +340,7 @@ impl Memory {
             windows,
         };
         let (static_fd, statics) = parts.statics.unzip();
+        let static_fd = static_fd.flatten();
         Ok(Memory {
             me,
             geometry,
@@ -379,7 +383,9 @@ impl Memory {
         sync.stamp_page(PageKind::Sync, SyncPage::bytes(1)).map_err(|e| Error::layout("synchronisation page", e))?;
         let statics = match static_stride {
             0 => None,
-            n => Some(Mapping::create("angara-static", n, Access::Shared).map_err(failed)?),
+            n => Some(
+                Mapping::create("angara-static", n, Access::Shared).map(|(fd, map)| (Some(fd), map)).map_err(failed)?,
+            ),
         };
         let parts = Parts {
             job,
@@ -391,6 +397,7 @@ impl Memory {
             statics,
             bounce: make("angara-bounce", BOUNCE_BYTES)?,
             counters: make("angara-counters", Counters::bytes(1))?,
+            heap_step: heap_stride,
         };
         Memory::build(0, parts, segments)
     }
@@ -431,7 +438,7 @@ impl Memory {
             _ => {
                 let fd = given.take(FdRole::Static, "static arena")?;
                 let map = map_shared(&fd, "static arena", total(geometry.static_stride, "static arena")?)?;
-                Some((fd, map))
+                Some((Some(fd), map))
             }
         };
         let parts = Parts {
@@ -441,6 +448,7 @@ impl Memory {
             statics,
             bounce: given.shared(FdRole::Bounce, "bounce region", BOUNCE_BYTES)?,
             counters: given.shared(FdRole::Counters, "counter region", Counters::bytes(pes))?,
+            heap_step: geometry.heap_stride,
             job,
         };
         let csr = given.read_only(FdRole::Csr, "CSR page", CSR_BYTES)?;
@@ -452,7 +460,7 @@ impl Memory {
             dma: given.sized(FdRole::Dma, "descriptor queue", DMA_BYTES)?,
         };
         let channel = Channel::map(&channel).map_err(|e| Error::layout("injection channel", e))?;
-        let doorbell = given.take(FdRole::Doorbell, "doorbell")?;
+        let doorbell = Some(given.take(FdRole::Doorbell, "doorbell")?);
         let clock = match roles.contains(&FdRole::Clock) {
             true => {
                 let map = given.shared(FdRole::Clock, "clock page", CLOCK_BYTES)?;
@@ -461,6 +469,38 @@ impl Memory {
             false => None,
         };
         Ok((Memory::build(me, parts, segments)?, Device { channel, csr, doorbell }, clock))
+    }
+
+    /// What belongs to a PE in the process of all PEs.
+    ///
+    /// # Safety
+    /// The regions of `given` are what [`inside::Parts`] says, and stay as long as the process.
+    pub(crate) unsafe fn inside(given: &inside::Parts) -> Result<(Memory, Device, ClockPage)> {
+        // SAFETY: the caller's promise; the other side keeps to atomics and copies, too.
+        let lent = |part: Part| unsafe { Mapping::lent(part.at, part.len) };
+        let (me, pes) = (given.pe as usize, given.pes as usize);
+        // SAFETY: the caller's promise.
+        let segments = unsafe { std::slice::from_raw_parts(given.segments, given.segment_count) };
+        let segment = |s: &inside::Segment| StaticSegment { start: s.start, len: s.len, writable: s.writable };
+        let segments: Vec<StaticSegment> = segments.iter().map(segment).collect();
+        let job = JobPage::open(lent(given.job)).map_err(|e| Error::layout("job page", e))?;
+        let parts = Parts {
+            targets: lent(given.targets),
+            sync: lent(given.sync),
+            heap: lent(given.heap),
+            statics: Some((None, lent(given.statics))),
+            bounce: lent(given.bounce),
+            counters: lent(given.counters),
+            heap_step: given.heap_step,
+            job,
+        };
+        let memory = Memory::build(me, parts, &segments)?;
+        if memory.geometry.pes != pes || me >= pes {
+            return Err(Error::layout("job page", format!("{} PEs, not {pes}", memory.geometry.pes)));
+        }
+        let channel = Channel::over(given.channel.map(lent)).map_err(|e| Error::layout("injection channel", e))?;
+        let clock = ClockPage::open(lent(given.clock)).map_err(|e| Error::layout("clock page", e))?;
+        Ok((memory, Device { channel, csr: lent(given.csr), doorbell: None }, clock))
     }
 
     /// The symmetric place of address `p` of this process if `len` bytes from it are symmetric.

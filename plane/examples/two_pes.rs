@@ -43,7 +43,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     let identity = Identity { id: JobId::new(1), slot: JobSlot::new(0), generation: 1, uid: 0 };
     let entry = |node| PeEntry { node, coords: shape.coords(node), endpoint: 0, seat: Seat::FREE };
     let on_ring = true; // or the PEs would reach each other's memory themselves
-    let job = JobMemory::create(identity, &geometry, vec![entry(0), entry(1)], vec![true; pes], on_ring)?;
+    let job = JobMemory::create(
+        identity,
+        &geometry,
+        vec![entry(0), entry(1)],
+        vec![true; pes],
+        on_ring,
+        &angara_abi::shm::Source::Files,
+    )?;
     let job = Arc::new(job);
     let (opened, outcome) = mpsc::channel();
     handle.send(Command::OpenJob(job.clone(), Reply::new(move |done| drop(opened.send(done)))))?;

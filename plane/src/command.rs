@@ -6,6 +6,7 @@ use crate::notice::Gauges;
 use crate::observe::capture::{Capture, CaptureId, Refused};
 use crate::observe::figures::{LinkDetail, LinkFigures, PlaneFigures, SetFigures};
 use crate::plane::DataPlane;
+use crate::registers::RegisterPage;
 use crate::trunks::TrunkFigures;
 use crate::virtual_time::Turn;
 use angara_abi::JobId;
@@ -70,7 +71,7 @@ pub enum Command {
     /// Remove a job and all it has in the network.
     CloseJob(JobSlot, Reply<()>),
     /// Serve the channel of a PE, of a process, from now on; its node's register page.
-    Attach(JobSlot, Arc<PeMemory>, i32, Reply<io::Result<OwnedFd>>),
+    Attach(JobSlot, Arc<PeMemory>, i32, Reply<io::Result<RegisterPage>>),
     /// Serve the channel of a PE no more. `lost`: its process did not say goodbye.
     Detach {
         /// Its job.

@@ -1,5 +1,6 @@
 //! What a data plane is given.
 
+use crate::virtual_time::coroutines::Coroutines;
 use angara_fabric::Params;
 use angara_net::HostId;
 use angara_net::fault::Fault;
@@ -27,6 +28,8 @@ pub struct Config {
     pub faults: Vec<Fault>,
     /// Jobs run in virtual time.
     pub virtual_time: Option<VirtualTime>,
+    /// PEs that run on its thread, in virtual time; else they are processes.
+    pub coroutines: Option<Box<dyn Coroutines>>,
     /// Where what PEs do in virtual time is recorded.
     pub record: Option<RecordTo>,
     /// Somebody may look at counters of links, so what closed jobs have put on them is kept.
@@ -49,6 +52,7 @@ impl Config {
             channels: CHANNELS_DEFAULT,
             faults: Vec::new(),
             virtual_time: None,
+            coroutines: None,
             record: None,
             watched: false,
             trunks: None,

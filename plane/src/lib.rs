@@ -51,8 +51,10 @@ pub use command::{Answer, Command, Dead, Handle, JobKey, Recovery, Reply, Timed}
 pub use config::{CHANNELS_DEFAULT, Clock, Config, RecordTo, TrunkHost, TrunksConfig, VirtualTime};
 pub use job::Folded;
 pub use log_limit::LogLimit;
-pub use memory::{Identity, JobMemory, PeFds, PeMemory, StaticsError};
+pub use memory::{Identity, JobFds, JobMemory, PeFds, PeMemory, PeParts, StaticsError};
 pub use notice::Notice;
 pub use plane::DataPlane;
+pub use registers::RegisterPage;
 pub use thread::{Running, start};
 pub use virtual_time::Turn;
+pub use virtual_time::coroutines::{Coroutines, Resumed};

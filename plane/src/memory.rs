@@ -10,8 +10,8 @@ use angara_abi::account::{CONTEXTS, Class, Counters, Traffic};
 use angara_abi::channel::{Channel, ChannelFds};
 use angara_abi::clock::ClockPage;
 use angara_abi::desc::{Place, Region};
-use angara_abi::job::{BOUNCE_BYTES, Geometry, JobPage, PeEntry, SyncPage, Targets};
-use angara_abi::shm::{Access, Mapping};
+use angara_abi::job::{BOUNCE_BYTES, Geometry, HEAP_ALIGN, JobPage, PeEntry, SyncPage, Targets};
+use angara_abi::shm::{Access, Mapping, Part, Source};
 use angara_fabric::JobSlot;
 use angara_net::NodeSet;
 use rustix::event::{EventfdFlags, eventfd};
@@ -40,26 +40,43 @@ pub struct JobMemory {
     pub page: JobPage,
     /// Wake-up cells.
     pub sync: SyncPage,
-    /// Bytes from one heap slice to the next.
+    /// Bytes of one heap slice.
     pub heap_stride: usize,
+    /// Bytes from one heap slice to the next, which are more where slices shall be aligned in one process.
+    heap_step: usize,
     /// Every target goes through the rings.
     pub ring_only: bool,
     /// PEs are seats that processes take and leave.
     pub open: bool,
     /// Nodes that the job has for itself; none unless given before the job is opened.
     pub set: Option<NodeSet>,
+    source: Source,
     heap: Mapping,
     statics: OnceLock<StaticArena>,
-    page_fd: OwnedFd,
-    sync_fd: OwnedFd,
-    heap_fd: OwnedFd,
+    fds: Option<JobFds>,
+}
+
+/// Descriptors of a job's memory, where other processes map it.
+pub struct JobFds {
+    /// Job page.
+    pub page: OwnedFd,
+    /// Synchronisation page.
+    pub sync: OwnedFd,
+    /// Heap arena.
+    pub heap: OwnedFd,
 }
 
 /// Static data of all PEs; there once the first PE said how much it has.
 struct StaticArena {
     segments: Vec<u64>,
+    /// Bytes of one PE.
+    bytes: usize,
+    /// Bytes from those of one PE to those of the next.
     stride: usize,
-    memory: Option<(OwnedFd, Mapping)>,
+    /// The first of them in the mapping.
+    first: usize,
+    fd: Option<OwnedFd>,
+    memory: Option<Mapping>,
 }
 
 /// Names of a job.
@@ -94,13 +111,29 @@ impl JobMemory {
         entries: Vec<PeEntry>,
         here: Vec<bool>,
         ring_only: bool,
+        source: &Source,
     ) -> io::Result<JobMemory> {
         let pes = geometry.pes;
         let name = |part: &str| format!("angara-{id}-{part}");
-        let heap_bytes = geometry.heap_stride.checked_mul(pes).ok_or(io::ErrorKind::OutOfMemory)?;
-        let (heap_fd, heap) = Mapping::create(&name("heap"), heap_bytes, Access::Shared)?;
-        let (sync_fd, sync) = Mapping::create(&name("sync"), SyncPage::bytes(pes), Access::Shared)?;
-        let (page_fd, page) = Mapping::create(&name("job"), JobPage::bytes(pes), Access::ReadOnly)?;
+        let no_room = || io::Error::from(io::ErrorKind::OutOfMemory);
+        let (heap_step, heap_fd, heap) = match source {
+            Source::Files => {
+                let bytes = geometry.heap_stride.checked_mul(pes).ok_or_else(no_room)?;
+                let (fd, map) = source.create(&name("heap"), bytes, Access::Shared)?;
+                (geometry.heap_stride, fd, map)
+            }
+            Source::Arena(arena) => {
+                // As aligned as a process maps its own slice.
+                let step = geometry.heap_stride.checked_next_multiple_of(HEAP_ALIGN).ok_or_else(no_room)?;
+                (step, None, arena.cut(step.checked_mul(pes).ok_or_else(no_room)?, HEAP_ALIGN)?)
+            }
+        };
+        let (sync_fd, sync) = source.create(&name("sync"), SyncPage::bytes(pes), Access::Shared)?;
+        let (page_fd, page) = source.create(&name("job"), JobPage::bytes(pes), Access::ReadOnly)?;
+        let fds = match (page_fd, sync_fd, heap_fd) {
+            (Some(page), Some(sync), Some(heap)) => Some(JobFds { page, sync, heap }),
+            _ => None,
+        };
         Ok(JobMemory {
             id,
             slot,
@@ -111,15 +144,15 @@ impl JobMemory {
             page: JobPage::init(page, geometry, &entries)?,
             sync: SyncPage::init(sync, pes)?,
             heap_stride: geometry.heap_stride,
+            heap_step,
             ring_only,
             open: geometry.open,
             set: None,
             entries,
+            source: source.clone(),
             heap,
             statics: OnceLock::new(),
-            page_fd,
-            sync_fd,
-            heap_fd,
+            fds,
         })
     }
 
@@ -138,24 +171,49 @@ impl JobMemory {
         let here = sum.and_then(|s| s.checked_mul(self.pes_here() as u64)).filter(|&b| b <= limit);
         let bytes = here.and(sum).and_then(|s| s.checked_mul(self.pes as u64));
         let (Some(stride), Some(bytes)) = (sum, bytes) else { return Err(StaticsError::Malformed) };
-        let memory = match bytes {
-            0 => None,
+        let (fd, memory) = match bytes {
+            0 => (None, None),
             _ => {
                 let name = format!("angara-{}-static", self.id);
-                Some(Mapping::create(&name, bytes as usize, Access::Shared).map_err(StaticsError::Io)?)
+                let (fd, map) = self.source.create(&name, bytes as usize, Access::Shared).map_err(StaticsError::Io)?;
+                (fd, Some(map))
             }
         };
-        let arena = StaticArena { segments: segments.to_vec(), stride: stride as usize, memory };
-        self.statics.set(arena).unwrap_or_else(|_| unreachable!("only the control plane sets it, once"));
-        self.page.set_static_stride(stride as usize);
+        let (stride, segments) = (stride as usize, segments.to_vec());
+        self.keep_statics(StaticArena { segments, bytes: stride, stride, first: 0, fd, memory });
         Ok(())
+    }
+
+    /// Fixes the static segments of PEs whose programs are copies in one arena of this process: each copy takes `stride` bytes, and
+    /// its segments begin at its byte `first`.
+    pub fn set_images(
+        &self,
+        segments: &[u64],
+        (stride, first): (usize, usize),
+        align: usize,
+    ) -> Result<(), StaticsError> {
+        let bytes = segments.iter().sum::<u64>() as usize;
+        let all = stride.checked_mul(self.pes).filter(|_| first + bytes <= stride);
+        let (Some(all), Source::Arena(arena), None) = (all, &self.source, self.statics.get()) else {
+            return Err(StaticsError::Malformed);
+        };
+        let memory = Some(arena.cut(all, align).map_err(StaticsError::Io)?);
+        self.keep_statics(StaticArena { segments: segments.to_vec(), bytes, stride, first, fd: None, memory });
+        Ok(())
+    }
+
+    fn keep_statics(&self, arena: StaticArena) {
+        let stride = arena.stride;
+        self.statics.set(arena).unwrap_or_else(|_| unreachable!("only the control plane sets it, once"));
+        self.page.set_static_stride(stride);
     }
 
     /// Gives the memory of a PE's heap back: it is zero for whoever comes next.
     pub fn clear_heap(&self, pe: usize) -> io::Result<()> {
         let (from, len) = (pe * self.heap_stride, self.heap_stride);
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        Ok(fallocate(self.heap_fd.as_fd(), flags, from as u64, len as u64)?)
+        let fds = self.fds.as_ref().ok_or(io::ErrorKind::Unsupported)?;
+        Ok(fallocate(fds.heap.as_fd(), flags, from as u64, len as u64)?)
     }
 
     /// True if PEs of this host reach `pe` without the network.
@@ -176,7 +234,7 @@ impl JobMemory {
     pub fn region_bytes(&self, region: Region) -> usize {
         match region {
             Region::Heap => self.heap_stride,
-            Region::Static => self.statics.get().map_or(0, |s| s.stride),
+            Region::Static => self.statics.get().map_or(0, |s| s.bytes),
             Region::Bounce => BOUNCE_BYTES,
         }
     }
@@ -201,30 +259,38 @@ impl JobMemory {
         }
         let slice = |stride: usize| pe * stride + place.offset as usize;
         match place.region {
-            Region::Heap => Some((&self.heap, slice(self.heap_stride))),
+            Region::Heap => Some((&self.heap, slice(self.heap_step))),
             Region::Static => {
                 let arena = self.statics.get()?;
-                Some((&arena.memory.as_ref()?.1, slice(arena.stride)))
+                Some((arena.memory.as_ref()?, arena.first + slice(arena.stride)))
             }
             Region::Bounce => Some((bounce?, place.offset as usize)),
         }
     }
 
-    /// Descriptor of the job page.
-    pub fn page_fd(&self) -> &OwnedFd {
-        &self.page_fd
+    /// Where memory of the job comes from.
+    pub fn source(&self) -> &Source {
+        &self.source
     }
-    /// Descriptor of the synchronisation page.
-    pub fn sync_fd(&self) -> &OwnedFd {
-        &self.sync_fd
-    }
-    /// Descriptor of the heap arena.
-    pub fn heap_fd(&self) -> &OwnedFd {
-        &self.heap_fd
+    /// Descriptors of job page, synchronisation page and heap arena, where other processes can map them.
+    pub fn fds(&self) -> Option<&JobFds> {
+        self.fds.as_ref()
     }
     /// Descriptor of the static arena, if there are static segments.
     pub fn static_fd(&self) -> Option<&OwnedFd> {
-        self.statics.get()?.memory.as_ref().map(|m| &m.0)
+        self.statics.get()?.fd.as_ref()
+    }
+    /// Job page, synchronisation page and heap arena, for PEs in this process.
+    pub fn parts(&self) -> [Part; 3] {
+        [self.page.part(), self.sync.part(), Part::of(&self.heap)]
+    }
+    /// Bytes from one slice of the heap arena to the next.
+    pub fn heap_step(&self) -> usize {
+        self.heap_step
+    }
+    /// The copies of the program in this process.
+    pub fn images(&self) -> Part {
+        self.statics.get().and_then(|s| s.memory.as_ref()).map_or(Part::NONE, Part::of)
     }
     /// Bytes reserved for the job on this host so far. Slices of PEs elsewhere stay holes, as do those of free seats.
     pub fn reserved(&self) -> u64 {
@@ -246,11 +312,25 @@ pub struct PeMemory {
     pub clock: Option<ClockPage>,
     /// How it reaches the others.
     pub targets: Targets,
-    /// Wakes the data plane.
-    pub doorbell: OwnedFd,
+    /// Wakes the data plane, where the PE is another process.
+    pub doorbell: Option<OwnedFd>,
     counters: Counters,
-    counters_fd: OwnedFd,
+    counters_fd: Option<OwnedFd>,
     pes: usize,
+}
+
+/// Regions of one PE in this process.
+pub struct PeParts {
+    /// How it reaches others.
+    pub targets: Part,
+    /// Its staging area.
+    pub bounce: Part,
+    /// What it counts.
+    pub counters: Part,
+    /// Its injection channel.
+    pub channel: [Part; 4],
+    /// Its clock, in virtual time.
+    pub clock: Part,
 }
 
 /// Descriptors that go to the PE and are then closed here.
@@ -267,26 +347,51 @@ pub struct PeFds {
 
 impl PeMemory {
     /// Creates everything that belongs to PE `pe` of `job` alone.
-    pub fn create(job: &JobMemory, pe: usize, virtual_time: Option<VirtualTime>) -> io::Result<(PeMemory, PeFds)> {
+    pub fn create(
+        job: &JobMemory,
+        pe: usize,
+        virtual_time: Option<VirtualTime>,
+    ) -> io::Result<(PeMemory, Option<PeFds>)> {
         let name = |part: &str| format!("angara-{}-{pe}-{part}", job.id);
         let pes = job.pes;
-        let (targets_fd, targets) = Mapping::create(&name("targets"), Targets::bytes(pes), Access::ReadOnly)?;
-        let (counters_fd, counters) = Mapping::create(&name("counters"), Counters::bytes(pes), Access::Shared)?;
-        let (bounce_fd, bounce) = Mapping::create(&name("bounce"), BOUNCE_BYTES, Access::Shared)?;
-        let (channel_fds, channel) = Channel::create(&name("channel"))?;
-        let clock =
-            virtual_time.map(|v| ClockPage::create(&name("clock"), v.call_cost, v.ahead, v.noted)).transpose()?;
+        let source = &job.source;
+        let (targets_fd, targets) = source.create(&name("targets"), Targets::bytes(pes), Access::ReadOnly)?;
+        let (counters_fd, counters) = source.create(&name("counters"), Counters::bytes(pes), Access::Shared)?;
+        let (bounce_fd, bounce) = source.create(&name("bounce"), BOUNCE_BYTES, Access::Shared)?;
+        let (channel_fds, channel) = Channel::create(source, &name("channel"))?;
+        let clock = virtual_time
+            .map(|v| ClockPage::create(source, &name("clock"), v.call_cost, v.ahead, v.noted))
+            .transpose()?;
         let (clock_fd, clock) = clock.unzip();
-        let doorbell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let fds = match (targets_fd, bounce_fd, channel_fds) {
+            (Some(targets), Some(bounce), Some(channel)) => {
+                Some(PeFds { targets, bounce, clock: clock_fd.flatten(), channel })
+            }
+            _ => None,
+        };
+        let doorbell = match &fds {
+            Some(_) => Some(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?),
+            None => None,
+        };
         let targets = Targets::new(targets, pes)?;
         let counters = Counters::new(counters, pes)?;
-        let memory = PeMemory { pe, channel, bounce, clock, targets, doorbell, counters, counters_fd, pes };
-        Ok((memory, PeFds { targets: targets_fd, bounce: bounce_fd, clock: clock_fd, channel: channel_fds }))
+        Ok((PeMemory { pe, channel, bounce, clock, targets, doorbell, counters, counters_fd, pes }, fds))
+    }
+
+    /// Target table, bounce region, counters, channel and clock, for a PE in this process.
+    pub fn parts(&self) -> PeParts {
+        PeParts {
+            targets: self.targets.part(),
+            bounce: Part::of(&self.bounce),
+            counters: self.counters.part(),
+            channel: self.channel.parts(),
+            clock: self.clock.as_ref().map_or(Part::NONE, ClockPage::part),
+        }
     }
 
     /// Descriptor of the counters.
-    pub fn counters_fd(&self) -> &OwnedFd {
-        &self.counters_fd
+    pub fn counters_fd(&self) -> Option<&OwnedFd> {
+        self.counters_fd.as_ref()
     }
 
     /// Returns what this PE has counted: (target PE, class, traffic), zero rows left out. Only pages that
@@ -307,22 +412,29 @@ impl PeMemory {
         sums.into_iter().map(|((pe, class), t)| (pe, class, t)).collect()
     }
 
+    /// The parts of the counters that take memory.
     fn data_extents(&self) -> Vec<(usize, usize)> {
-        let all = Counters::bytes(self.pes);
-        let seek = |from| rustix::fs::seek(self.counters_fd.as_fd(), from);
-        let mut extents = Vec::new();
-        let mut at = 0;
-        while at < all as u64 {
-            let Ok(start) = seek(SeekFrom::Data(at)) else { break };
-            let end = seek(SeekFrom::Hole(start)).unwrap_or(all as u64).min(all as u64);
-            if end <= start {
-                break;
-            }
-            extents.push((start as usize, end as usize));
-            at = end;
+        match &self.counters_fd {
+            Some(fd) => data_of_file(fd, Counters::bytes(self.pes)),
+            None => angara_abi::shm::touched(self.counters.part()),
         }
-        extents
     }
+}
+
+fn data_of_file(fd: &OwnedFd, all: usize) -> Vec<(usize, usize)> {
+    let seek = |from| rustix::fs::seek(fd.as_fd(), from);
+    let mut extents = Vec::new();
+    let mut at = 0;
+    while at < all as u64 {
+        let Ok(start) = seek(SeekFrom::Data(at)) else { break };
+        let end = seek(SeekFrom::Hole(start)).unwrap_or(all as u64).min(all as u64);
+        if end <= start {
+            break;
+        }
+        extents.push((start as usize, end as usize));
+        at = end;
+    }
+    extents
 }
 
 #[cfg(test)]
@@ -345,7 +457,8 @@ pub(crate) mod tests {
         };
         let entry = PeEntry { node: 0, coords: shape.coords(0), endpoint: 0, seat: Seat::FREE };
         let identity = Identity { id: JobId::new(1), slot: JobSlot::new(0), generation: 1, uid: 0 };
-        JobMemory::create(identity, &geometry, vec![entry; pes], vec![true; pes], false).expect("memory")
+        JobMemory::create(identity, &geometry, vec![entry; pes], vec![true; pes], false, &Source::Files)
+            .expect("memory")
     }
 
     #[test]

@@ -7,8 +7,9 @@ use super::notice::{Gauges, Notice};
 use super::observe::capture::Captures;
 use super::observe::figures::Rounds;
 use super::ports::{Outstanding, Owner, Ports};
-use super::registers::Registers;
+use super::registers::{RegisterPage, Registers};
 use super::trunks::{TrunkEvent, TrunkFigures, Trunks};
+use super::virtual_time::coroutines::Coroutines;
 use super::virtual_time::record::Record;
 use super::virtual_time::standing::{OPS_PER_PORT, VirtualRun};
 use crate::command::{Command, Ear, Handle, JobKey, Reply};
@@ -63,6 +64,8 @@ pub struct DataPlane {
     pub(super) gauges: Arc<Gauges>,
     /// PEs that stand and PEs that are due, in virtual time.
     pub(super) virtual_time: Option<VirtualRun>,
+    /// The PEs themselves, where they are on this thread.
+    pub(super) coroutines: Option<Box<dyn Coroutines>>,
     /// Captures.
     pub(super) captures: Captures,
     /// To the other hosts of the cluster, if there are any.
@@ -131,6 +134,7 @@ impl DataPlane {
             epoll,
             gauges,
             virtual_time: virtual_time.map(|v| VirtualRun::new(&v, record)),
+            coroutines: config.coroutines,
             captures: Captures::default(),
             trunks,
             past: config.watched.then(BTreeMap::new),
@@ -209,12 +213,15 @@ impl DataPlane {
     }
 
     /// Serves the channel of a PE, process `pid`, from now on; returns its node's register page.
-    pub(crate) fn attach(&mut self, slot: JobSlot, pe: Arc<PeMemory>, pid: i32) -> io::Result<OwnedFd> {
+    pub(crate) fn attach(&mut self, slot: JobSlot, pe: Arc<PeMemory>, pid: i32) -> io::Result<RegisterPage> {
         let gone = || io::Error::other("the job has ended");
-        let entry = self.jobs.get(&slot).ok_or_else(gone)?.memory.entries[pe.pe];
-        let page = self.register_page(entry.node)?;
-        let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
-        epoll::add(&self.epoll, &pe.doorbell, epoll::EventData::new_u64(0), flags)?;
+        let memory = self.jobs.get(&slot).ok_or_else(gone)?.memory.clone();
+        let entry = memory.entries[pe.pe];
+        let page = self.register_page(entry.node, memory.source())?;
+        if let Some(doorbell) = &pe.doorbell {
+            let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
+            epoll::add(&self.epoll, doorbell, epoll::EventData::new_u64(0), flags)?;
+        }
         let job = self.jobs.get_mut(&slot).ok_or_else(gone)?;
         let port = Port { node: entry.node, endpoint: entry.endpoint };
         let lane = Lane::new(port, job.memory.clone(), pe.clone(), pid);
@@ -308,7 +315,7 @@ impl DataPlane {
     fn drop_lane(&mut self, index: usize) {
         if let Some(lane) = self.lanes[index].take() {
             // The client may hold the same eventfd open, so closing ours would not remove it.
-            if let Err(e) = epoll::delete(&self.epoll, &lane.memory.doorbell) {
+            if let Some(Err(e)) = lane.memory.doorbell.as_ref().map(|bell| epoll::delete(&self.epoll, bell)) {
                 tracing::warn!(error = %e, "cannot stop watching a doorbell");
             }
         }

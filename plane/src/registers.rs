@@ -6,7 +6,7 @@
 use super::plane::DataPlane;
 use angara_abi::channel::Fault;
 use angara_abi::csr;
-use angara_abi::shm::{Access, Mapping, PageKind};
+use angara_abi::shm::{Access, Mapping, PageKind, Part, Source};
 use angara_abi::{PAYLOAD_MAX, REDUCES, TREES};
 use angara_fabric::Link;
 use angara_net::torus::{Direction, NodeId, Shape};
@@ -19,16 +19,24 @@ const LINK_DOWN: u64 = 0;
 const LINK_UP: u64 = 1;
 const LINK_ABSENT: u64 = 2;
 
+/// A register page as a PE of its node gets it.
+pub enum RegisterPage {
+    /// To be mapped.
+    File(OwnedFd),
+    /// In this process.
+    Here(Part),
+}
+
 /// The register page of one node.
 pub(super) struct Registers {
-    fd: OwnedFd,
+    fd: Option<OwnedFd>,
     map: Mapping,
     errors: u64,
 }
 
 impl Registers {
-    fn create(shape: &Shape, node: NodeId, channels: u16) -> io::Result<Registers> {
-        let (fd, map) = Mapping::create(&format!("angara-csr-{node}"), csr::CSR_BYTES, Access::ReadOnly)?;
+    fn create(source: &Source, shape: &Shape, node: NodeId, channels: u16) -> io::Result<Registers> {
+        let (fd, map) = source.create(&format!("angara-csr-{node}"), csr::CSR_BYTES, Access::ReadOnly)?;
         let registers = Registers { fd, map, errors: 0 };
         let dims: u64 = (0..4).map(|d| (shape.size(d) as u64) << (8 * d)).sum();
         registers.set(csr::ID, csr::ID_VALUE);
@@ -60,15 +68,19 @@ impl Registers {
 }
 
 impl DataPlane {
-    /// Descriptor of a node's register page, made at the first call.
-    pub(super) fn register_page(&mut self, node: NodeId) -> io::Result<OwnedFd> {
+    /// A node's register page, made at the first call.
+    pub(super) fn register_page(&mut self, node: NodeId, source: &Source) -> io::Result<RegisterPage> {
         if !self.registers.contains_key(&node) {
-            let page = Registers::create(&self.shape, node, self.channels)?;
+            let page = Registers::create(source, &self.shape, node, self.channels)?;
             self.registers.insert(node, page);
             self.stale = true;
             self.refresh_registers();
         }
-        self.registers.get(&node).ok_or(io::ErrorKind::NotFound)?.fd.try_clone()
+        let page = self.registers.get(&node).ok_or(io::ErrorKind::NotFound)?;
+        match &page.fd {
+            Some(fd) => fd.try_clone().map(RegisterPage::File),
+            None => Ok(RegisterPage::Here(Part::of(&page.map))),
+        }
     }
 
     /// Writes the network's counters into the pages, if any changed.

@@ -69,7 +69,15 @@ fn plane(jobs: usize, virtual_time: Option<VirtualTime>) -> (DataPlane, Vec<Clie
             Geometry { pes: 2, shape, heap_stride, static_stride, barrier, collectives, crowded: false, open: false };
         let entry = |node| PeEntry { node, coords: shape.coords(node), endpoint: slot.number(), seat: Seat::FREE };
         let identity = Identity { id: JobId::new(u32::from(slot.number()) + 1), slot, generation: 1, uid: 0 };
-        JobMemory::create(identity, &geometry, vec![entry(0), entry(1)], vec![true; 2], true).expect("memory")
+        JobMemory::create(
+            identity,
+            &geometry,
+            vec![entry(0), entry(1)],
+            vec![true; 2],
+            true,
+            &angara_abi::shm::Source::Files,
+        )
+        .expect("memory")
     };
     let jobs: Vec<Arc<JobMemory>> = JobSlot::first(jobs).map(|slot| Arc::new(job(slot))).collect();
     for job in &jobs {

@@ -6,6 +6,7 @@
 //! | [`launch`], [`env`] | what a launcher tells a PE in its environment, and variables that users set |
 //! | [`trust`] | whom a client believes, and what a child inherits |
 //! | [`compute`], [`mpi`] | what computing and an MPI library cost in virtual time |
+//! | [`inside`] | a launcher and the process that all PEs are in |
 //! | [`absence`] | what is known of a PE that does not come back |
 //! | [`calls`] | what each PE notes of its calls |
 //! | [`recording`] | what each PE posted in virtual time, and what it waited for |
@@ -16,6 +17,7 @@ pub mod absence;
 pub mod calls;
 pub mod compute;
 pub mod env;
+pub mod inside;
 pub mod launch;
 pub mod modes;
 pub mod mpi;

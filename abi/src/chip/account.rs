@@ -238,6 +238,10 @@ impl Counters {
         map.require(Self::bytes(pes))?;
         Ok(Counters { map, pes })
     }
+    /// The region, for a PE in the same process.
+    pub fn part(&self) -> crate::shm::Part {
+        crate::shm::Part::of(&self.map)
+    }
     /// Something that nobody reads, to be counted in for a while.
     pub fn cover(&self) -> std::io::Result<crate::shm::Cover> {
         crate::shm::Cover::of(&self.map)

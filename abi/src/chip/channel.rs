@@ -7,7 +7,7 @@
 //! number in the channel page's mailbox, checked, executed and acknowledged by the daemon.
 
 use crate::queue::{DMA_SLOTS, QueueMemory, RING_FLITS};
-use crate::shm::{Access, Mapping, PageKind, ShmError};
+use crate::shm::{Access, Mapping, PageKind, Part, ShmError, Source};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -124,16 +124,33 @@ pub struct ChannelFds {
 }
 
 impl Channel {
-    /// Daemon side: creates the memory of a channel.
-    pub fn create(name: &str) -> io::Result<(ChannelFds, Channel)> {
-        let (page_fd, page) = Mapping::create(&format!("{name}-page"), PAGE_BYTES, Access::Shared)?;
-        let (status_fd, status) = Mapping::create(&format!("{name}-status"), PAGE_BYTES, Access::ReadOnly)?;
-        let (ring_fd, ring) = Mapping::create(&format!("{name}-ring"), RING_BYTES, Access::Shared)?;
-        let (dma_fd, dma) = Mapping::create(&format!("{name}-dma"), DMA_BYTES, Access::Shared)?;
+    /// Daemon side: creates the memory of a channel; its descriptors where other processes can map it.
+    pub fn create(source: &Source, name: &str) -> io::Result<(Option<ChannelFds>, Channel)> {
+        let (page_fd, page) = source.create(&format!("{name}-page"), PAGE_BYTES, Access::Shared)?;
+        let (status_fd, status) = source.create(&format!("{name}-status"), PAGE_BYTES, Access::ReadOnly)?;
+        let (ring_fd, ring) = source.create(&format!("{name}-ring"), RING_BYTES, Access::Shared)?;
+        let (dma_fd, dma) = source.create(&format!("{name}-dma"), DMA_BYTES, Access::Shared)?;
         page.stamp_page(PageKind::Channel, PAGE_BYTES).map_err(io::Error::other)?;
         status.stamp_page(PageKind::Status, PAGE_BYTES).map_err(io::Error::other)?;
-        let fds = ChannelFds { page: page_fd, status: status_fd, ring: ring_fd, dma: dma_fd };
+        let fds = match (page_fd, status_fd, ring_fd, dma_fd) {
+            (Some(page), Some(status), Some(ring), Some(dma)) => Some(ChannelFds { page, status, ring, dma }),
+            _ => None,
+        };
         Ok((fds, Channel { page, status, ring, dma }))
+    }
+
+    /// Channel page, status page, injection ring and descriptor queue, for a client in the same process.
+    pub fn parts(&self) -> [Part; 4] {
+        [&self.page, &self.status, &self.ring, &self.dma].map(Part::of)
+    }
+
+    /// Client side: the channel that lies in these regions of the same process.
+    pub fn over([page, status, ring, dma]: [Mapping; 4]) -> Result<Channel, ShmError> {
+        page.expect_page(PageKind::Channel)?;
+        status.expect_page(PageKind::Status)?;
+        ring.require(RING_BYTES)?;
+        dma.require(DMA_BYTES)?;
+        Ok(Channel { page, status, ring, dma })
     }
 
     /// Client side: maps a channel the daemon handed over and checks its headers.

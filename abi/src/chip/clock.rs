@@ -8,7 +8,7 @@
 
 use crate::desc::{Place, Region};
 use crate::queue::{DMA_SLOTS, RING_FLITS};
-use crate::shm::{Access, Mapping, PageKind, ShmError};
+use crate::shm::{Access, Mapping, PageKind, Part, ShmError, Source};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -226,8 +226,14 @@ pub struct ClockPage(Mapping);
 impl ClockPage {
     /// Makes a page whose PE pays `call_cost` picoseconds per library call and runs at most `ahead` picoseconds ahead of the
     /// network; what its routines cost is `noted` if somebody will ask. The daemon's side.
-    pub fn create(name: &str, call_cost: u64, ahead: u64, noted: bool) -> io::Result<(OwnedFd, ClockPage)> {
-        let (fd, map) = Mapping::create(name, CLOCK_BYTES, Access::Shared)?;
+    pub fn create(
+        source: &Source,
+        name: &str,
+        call_cost: u64,
+        ahead: u64,
+        noted: bool,
+    ) -> io::Result<(Option<OwnedFd>, ClockPage)> {
+        let (fd, map) = source.create(name, CLOCK_BYTES, Access::Shared)?;
         map.stamp_page(PageKind::Clock, CLOCK_BYTES)?;
         let page = ClockPage(map);
         page.word64(CALL_COST).store(call_cost, Ordering::Relaxed);
@@ -240,6 +246,11 @@ impl ClockPage {
         map.require(CLOCK_BYTES)?;
         map.expect_page(PageKind::Clock)?;
         Ok(ClockPage(map))
+    }
+
+    /// The page, for a client in the same process.
+    pub fn part(&self) -> Part {
+        Part::of(&self.0)
     }
 
     fn word(&self, at: usize) -> &AtomicU32 {
@@ -402,8 +413,10 @@ mod tests {
 
     #[test]
     fn a_stand_is_handed_over_and_back() {
-        let (fd, daemon) = ClockPage::create("angara-test-clock", 1_000, AHEAD_MAX, true).expect("a page");
-        let pe = ClockPage::open(Mapping::map(&fd, CLOCK_BYTES).expect("a mapping")).expect("the same");
+        let (fd, daemon) =
+            ClockPage::create(&Source::Files, "angara-test-clock", 1_000, AHEAD_MAX, true).expect("a page");
+        let pe = ClockPage::open(Mapping::map(fd.as_ref().expect("a file"), CLOCK_BYTES).expect("a mapping"))
+            .expect("the same");
         assert_eq!((pe.call_cost(), pe.ahead(), pe.is_noted(), daemon.stands()), (1_000, AHEAD_MAX, true, None));
         pe.stamp(7, 123);
         assert_eq!(daemon.stamped(7), 123);

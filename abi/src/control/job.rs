@@ -15,7 +15,7 @@
 //! and one memfd; a client maps them with one call and reaches a peer with one multiplication.
 
 use crate::note::WaitNote;
-use crate::shm::{Mapping, PageKind, ShmError};
+use crate::shm::{Mapping, PageKind, Part, ShmError};
 use crate::wait::WaitCell;
 use angara_net::torus::{Coords, DIMS_MAX, NodeId, Shape};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -24,8 +24,11 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 pub const INTERNAL_BYTES: usize = 1 << 20;
 /// Bytes of a bounce region: completion words, then staging.
 pub const BOUNCE_BYTES: usize = 1 << 20;
+/// Every PE's own heap slice starts at a multiple of this, so that equal offsets are equally aligned addresses everywhere: the
+/// largest alignment symmetric memory can have.
+pub const HEAP_ALIGN: usize = 64 << 20;
 /// Most PEs of one job.
-pub const PES_MAX: usize = 4096;
+pub const PES_MAX: usize = 65_536;
 /// Marks an absent tree or PE.
 pub const NONE: u32 = u32::MAX;
 
@@ -293,6 +296,11 @@ impl JobPage {
         Ok(page)
     }
 
+    /// The page, for PEs in the same process.
+    pub fn part(&self) -> Part {
+        Part::of(&self.map)
+    }
+
     /// Client: checks a mapped page.
     pub fn open(map: Mapping) -> Result<JobPage, ShmError> {
         map.expect_page(PageKind::Job)?;
@@ -424,6 +432,10 @@ impl Targets {
         map.require(Self::bytes(pes))?;
         Ok(Targets { map, pes })
     }
+    /// The table, for a PE in the same process.
+    pub fn part(&self) -> Part {
+        Part::of(&self.map)
+    }
     /// A table by which all PEs are reached directly, for a while.
     pub fn cover(&self) -> std::io::Result<crate::shm::Cover> {
         const { assert!(Reach::Direct as u32 == 0) };
@@ -485,6 +497,10 @@ impl SyncPage {
     pub fn init(map: Mapping, pes: usize) -> Result<SyncPage, ShmError> {
         map.stamp_page(PageKind::Sync, Self::bytes(pes))?;
         Ok(SyncPage { map, pes })
+    }
+    /// The page, for PEs in the same process.
+    pub fn part(&self) -> Part {
+        Part::of(&self.map)
     }
     /// Client: checks a mapped page.
     pub fn open(map: Mapping, pes: usize) -> Result<SyncPage, ShmError> {

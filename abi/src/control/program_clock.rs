@@ -5,6 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize
 
 /// Name of the function of the preloaded library that returns its [`ProgramClock`].
 pub const SYMBOL: &std::ffi::CStr = c"angara_program_clock";
+/// Name of its function that makes the clock of one of several PEs in a process: a number to an address.
+pub const PE_SYMBOL: &std::ffi::CStr = c"angara_clock_pe";
+/// Name of its function that says whose turn it is: what the former has returned, or null.
+pub const TURN_SYMBOL: &std::ffi::CStr = c"angara_clock_turn";
 /// Part of the name of the preloaded library's file.
 pub const PRELOADED: &str = "libangara_clock";
 /// The same of those that wrap calls of MPI: names of MPI 3.1, and those with counts of 64 bits.

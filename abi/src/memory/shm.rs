@@ -4,16 +4,20 @@
 //! it under the daemon's feet. What clients may only read is sealed against further writable
 //! mappings after the daemon made its own.
 //!
+//! Where all PEs of a job and their adapter are one process, the same memory is cut from an [`Arena`] of that process:
+//! it has no descriptor and takes one mapping for all of it.
+//!
 //! Nothing here hands out `&[u8]` to shared memory: another process may write it at any time.
 //! Access goes through atomics or through copies ([`crate::copy`]).
 
 use memmap2::{MmapOptions, MmapRaw};
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, MremapFlags, ProtFlags, mmap};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// Rights of holders of the descriptor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -81,12 +85,129 @@ unsafe impl<T: Shared, const N: usize> Shared for [T; N] {}
 
 /// A mapped region.
 pub struct Mapping {
-    /// Owns the address range, which may be larger than what is mapped.
-    raw: MmapRaw,
-    /// Bytes of `raw` before what is mapped.
-    skip: usize,
+    /// Keeps the address range, which may be larger than what is mapped.
+    owner: Owner,
+    /// First byte.
+    base: *mut u8,
     /// Bytes that are mapped.
     len: usize,
+}
+
+/// Who keeps the memory of a [`Mapping`].
+enum Owner {
+    /// The mapping itself.
+    Own { _raw: MmapRaw },
+    /// An arena, which stays as long as anything is cut from it.
+    Arena(Arc<Arena>),
+    /// Somebody who has promised that it stays.
+    Lender,
+}
+
+// SAFETY: `base` points into memory that stays as long as the mapping, and is reached by atomics and copies alone.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+/// Memory of one process from which mappings are cut. Nothing of it takes memory before it is touched.
+pub struct Arena {
+    raw: MmapRaw,
+    used: AtomicUsize,
+}
+
+impl Arena {
+    /// Reserves `bytes` of addresses.
+    pub fn reserve(bytes: usize) -> io::Result<Arc<Arena>> {
+        let raw = MmapRaw::from(MmapOptions::new().len(bytes).no_reserve_swap().map_anon()?);
+        Ok(Arc::new(Arena { raw, used: AtomicUsize::new(0) }))
+    }
+
+    /// Cuts `len` bytes of zeros whose first address is a multiple of `align`, a power of two. They are never given back.
+    pub fn cut(self: &Arc<Arena>, len: usize, align: usize) -> io::Result<Mapping> {
+        let first = self.raw.as_mut_ptr() as usize;
+        let place = |used: usize| {
+            let at = (first + used).checked_next_multiple_of(align.max(crate::PAGE))? - first;
+            let end = at.checked_add(crate::page_round(len)?)?;
+            (end <= self.raw.len()).then_some((at, end))
+        };
+        let cut = |used| place(used).map(|(_, end)| end);
+        let used = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, cut);
+        let (at, _) = used.ok().and_then(place).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Mapping { base: self.raw.as_mut_ptr().wrapping_add(at), owner: Owner::Arena(self.clone()), len })
+    }
+}
+
+/// A region of this process's memory, as it is told to somebody else in this process.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Part {
+    /// First byte.
+    pub at: *mut u8,
+    /// Bytes.
+    pub len: usize,
+}
+
+// SAFETY: an address and a number; whoever uses the memory says why he may.
+unsafe impl Send for Part {}
+// SAFETY: as above.
+unsafe impl Sync for Part {}
+
+impl Part {
+    /// No region.
+    pub const NONE: Part = Part { at: std::ptr::null_mut(), len: 0 };
+
+    /// Where a mapping is.
+    pub fn of(map: &Mapping) -> Part {
+        Part { at: map.base, len: map.len }
+    }
+}
+
+/// The parts of a region of this process's own memory that take any: offsets of their first bytes and of their ends. All of it
+/// where the kernel does not say.
+pub fn touched(part: Part) -> Vec<(usize, usize)> {
+    const PRESENT_OR_SWAPPED: u64 = 3 << 62;
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let Ok(map) = rustix::fs::open("/proc/self/pagemap", flags, Mode::empty()) else { return vec![(0, part.len)] };
+    let first = part.at as usize / crate::PAGE;
+    let pages = part.len.div_ceil(crate::PAGE);
+    let (mut extents, mut entries) = (Vec::<(usize, usize)>::new(), [0u8; 4096]);
+    let mut page = 0;
+    while page < pages {
+        let want = (pages - page).min(entries.len() / 8) * 8;
+        let got = match rustix::io::pread(&map, &mut entries[..want], ((first + page) * 8) as u64) {
+            Ok(got) if got >= 8 => got,
+            _ => return vec![(0, part.len)],
+        };
+        for entry in entries[..got].as_chunks::<8>().0 {
+            let (start, end) = (page * crate::PAGE, ((page + 1) * crate::PAGE).min(part.len));
+            if u64::from_ne_bytes(*entry) & PRESENT_OR_SWAPPED != 0 {
+                match extents.last_mut().filter(|last| last.1 == start) {
+                    Some(last) => last.1 = end,
+                    None => extents.push((start, end)),
+                }
+            }
+            page += 1;
+        }
+    }
+    extents
+}
+
+/// Where memory of a job comes from.
+#[derive(Clone)]
+pub enum Source {
+    /// Each region is a memfd, which other processes map.
+    Files,
+    /// All PEs are in this process.
+    Arena(Arc<Arena>),
+}
+
+impl Source {
+    /// Makes a region of `len` bytes of zeros; a descriptor of it where other processes can map it.
+    pub fn create(&self, name: &str, len: usize, access: Access) -> io::Result<(Option<OwnedFd>, Mapping)> {
+        match self {
+            Source::Files => Mapping::create(name, len, access).map(|(fd, map)| (Some(fd), map)),
+            Source::Arena(arena) => Ok((None, arena.cut(len, crate::PAGE)?)),
+        }
+    }
 }
 
 /// Cover over a shared mapping: memory of this process alone, all zeros when it is laid. A reader of the mapping's
@@ -176,13 +297,34 @@ impl Mapping {
     /// Maps `len` bytes of `fd` readable and writable.
     pub fn map(fd: impl AsFd, len: usize) -> io::Result<Mapping> {
         let raw = MmapOptions::new().len(len).map_raw(&fd.as_fd())?;
-        Ok(Mapping { raw, skip: 0, len })
+        Ok(Mapping::own(raw, 0, len))
+    }
+
+    fn own(raw: MmapRaw, skip: usize, len: usize) -> Mapping {
+        Mapping { base: raw.as_mut_ptr().wrapping_add(skip), owner: Owner::Own { _raw: raw }, len }
+    }
+
+    /// A region of this process that somebody else keeps.
+    ///
+    /// # Safety
+    /// The `len` bytes at `base` stay mapped, readable and writable, until the process ends, and are reached by atomics and
+    /// copies alone.
+    pub unsafe fn lent(base: *mut u8, len: usize) -> Mapping {
+        Mapping { base, owner: Owner::Lender, len }
+    }
+
+    /// The same region once more, where it is cut from an arena.
+    pub fn again(&self) -> Option<Mapping> {
+        match &self.owner {
+            Owner::Arena(arena) => Some(Mapping { base: self.base, owner: Owner::Arena(arena.clone()), len: self.len }),
+            _ => None,
+        }
     }
 
     /// Maps `len` bytes of `fd` from byte `offset` (a multiple of the page size) on, readable and writable.
     pub fn map_window(fd: impl AsFd, offset: u64, len: usize) -> io::Result<Mapping> {
         let raw = MmapOptions::new().offset(offset).len(len).map_raw(&fd.as_fd())?;
-        Ok(Mapping { raw, skip: 0, len })
+        Ok(Mapping::own(raw, 0, len))
     }
 
     /// Maps `len` bytes of `fd` readable and writable, byte `at` of them (a multiple of the page
@@ -196,18 +338,18 @@ impl Mapping {
         // SAFETY: `skip` is below `align`, so the new mapping replaces part of the fresh one that
         // `raw` owns and nobody uses yet.
         unsafe { mmap((first + skip) as *mut _, len, prot, flags, fd.as_fd(), 0)? };
-        Ok(Mapping { raw, skip, len })
+        Ok(Mapping::own(raw, skip, len))
     }
 
     /// Maps `len` bytes of `fd` readable. Atomic *loads* only; a store faults.
     pub fn map_read_only(fd: impl AsFd, len: usize) -> io::Result<Mapping> {
         let raw = MmapOptions::new().len(len).map_raw_read_only(&fd.as_fd())?;
-        Ok(Mapping { raw, skip: 0, len })
+        Ok(Mapping::own(raw, 0, len))
     }
 
     /// First byte. Dereferencing it is the caller's `unsafe`.
     pub fn as_ptr(&self) -> *mut u8 {
-        self.raw.as_mut_ptr().wrapping_add(self.skip)
+        self.base
     }
     /// Bytes mapped.
     pub fn len(&self) -> usize {

@@ -222,7 +222,8 @@ fn a_full_queue_says_so_and_recovers() {
 
 #[test]
 fn two_threads_exchange_through_a_real_channel() {
-    let (fds, daemon) = Channel::create("two-threads").expect("memfds");
+    let (fds, daemon) = Channel::create(&angara_abi::shm::Source::Files, "two-threads").expect("memfds");
+    let fds = fds.expect("files");
     const POSTS: u64 = 200_000;
     std::thread::scope(|s| {
         s.spawn(|| {
@@ -264,7 +265,8 @@ fn two_threads_exchange_through_a_real_channel() {
 
 #[test]
 fn csr_commands_are_answered_by_sequence() {
-    let (fds, daemon) = Channel::create("mailbox").expect("memfds");
+    let (fds, daemon) = Channel::create(&angara_abi::shm::Source::Files, "mailbox").expect("memfds");
+    let fds = fds.expect("files");
     let client = Channel::map(&fds).expect("map");
     assert_eq!(daemon.csr_pending(), None);
     let seq = client.csr_command(angara_abi::csr::SCRATCH, 42);
@@ -283,7 +285,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
     fn random_bytes_in_every_client_page_never_panic_the_daemon_side(seed: u64, tail in prop_oneof![any::<u32>(), 0..5000u32]) {
-        let (fds, daemon) = Channel::create("hostile").expect("memfds");
+        let (fds, daemon) = Channel::create(&angara_abi::shm::Source::Files, "hostile").expect("memfds");
+    let fds = fds.expect("files");
         let mut state = seed | 1;
         let mut noise = |len: usize| -> Vec<u8> {
             (0..len)

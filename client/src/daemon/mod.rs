@@ -13,23 +13,26 @@ use crate::error::Failed;
 use crate::exec::Exec;
 use crate::install;
 use angara_net::torus::Shape;
+use angara_protocol::inside;
 use angara_protocol::launch::{CONTROL_SOCKET, default_runtime_dir};
 use angara_protocol::launch::{PRIVATE_PREFIX, private_parents};
 use angara_protocol::msg::{Event, Line, Reply, Request, Status};
 use angara_protocol::trust::{Distrust, TrustedDir};
+use rustix::io::FdFlags;
 use rustix::net::{SocketFlags, SocketType};
 use rustix::process::{Resource, Signal, getrlimit};
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Read, Seek};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::process::Child;
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 use tokio::time::timeout;
 
 /// A daemon that does not answer for this long is taken for stuck.
@@ -219,40 +222,12 @@ impl Private {
     /// Starts a daemon for `shape`, with more options, and waits until it listens.
     pub async fn start(shape: Shape, options: Vec<OsString>) -> Result<Private, Failed> {
         let file = install::fabricd()?;
-        let dir = fresh_dir()?;
-        let (option, sizes) = (if shape.is_torus() { "--torus" } else { "--mesh" }, shape.dims());
-        let sizes = sizes.iter().map(u8::to_string).collect::<Vec<_>>().join("x");
-        let mut argv: Vec<OsString> = [
-            "fabricd".into(),
-            "--private".into(),
-            option.into(),
-            sizes.into(),
-            "--runtime-dir".into(),
-            dir.clone().into(),
-        ]
-        .into();
-        argv.extend(options);
-        let start = |e: std::io::Error| {
-            Failed::runtime(
-                format!("cannot start {}: {e}", file.display()),
-                "check its permissions and the process limit (ulimit -u)",
-            )
-        };
-        // Its log goes to anonymous memory: nothing to clean up, and shown if it fails.
-        let log = rustix::fs::memfd_create("fabricd-log", rustix::fs::MemfdFlags::CLOEXEC).map_err(|e| {
-            Failed::runtime(
-                format!("memfd_create: {e}: no memory can be shared here"),
-                "use a kernel, sandbox or container that allows it; see `angara doctor`",
-            )
-        })?;
-        let log = File::from(log);
-        // SIGTERM lets it remove what it made if this process is killed.
-        let exec = Exec { death: Signal::TERM, cores: None, foreground: false, file: &file, argv: &argv };
-        let mut command = tokio::process::Command::from(exec.command());
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log.try_clone().map_err(start)?).process_group(0);
-        let mut child = command.spawn().map_err(start)?;
+        let mut own = Own::new(&file, shape, options)?;
+        let log = own.log.try_clone().map_err(own.start())?;
+        own.command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
+        let mut child = own.command.spawn().map_err(own.start())?;
         let ready = child.stdout.take().expect("requested above");
-        let mut private = Private { child, dir, log, stopped: false };
+        let mut private = Private { child, dir: own.dir, log: own.log, stopped: false };
         let mut line = String::new();
         let mut reader = BufReader::new(ready);
         match timeout(START, reader.read_line(&mut line)).await {
@@ -263,6 +238,41 @@ impl Private {
                 );
                 Ok(private)
             }
+            Ok(_) => Err(private.failed("ended before it was ready").await),
+            Err(_) => Err(private.failed(&format!("was not ready within {} s", START.as_secs())).await),
+        }
+    }
+
+    /// Starts a daemon that will have all PEs of a job in its own process, in this environment, and waits until it listens. It has
+    /// `input`; its outputs are those of the PEs.
+    pub async fn start_with_pes(
+        shape: Shape,
+        options: Vec<OsString>,
+        env: &[(OsString, OsString)],
+        input: Stdio,
+    ) -> Result<(Private, WithPes), Failed> {
+        let file = install::program_file(inside::PROGRAM)?;
+        let mut own = Own::new(&file, shape, options)?;
+        let (near, far) = std::os::unix::net::UnixStream::pair().map_err(own.start())?;
+        // Inherited by this one alone: nothing else is started meanwhile.
+        let (far, log) = (OwnedFd::from(far), OwnedFd::from(own.log.try_clone().map_err(own.start())?));
+        for fd in [&far, &log] {
+            rustix::io::fcntl_setfd(fd, FdFlags::empty()).map_err(|e| own.start()(e.into()))?;
+        }
+        let numbers = format!("{},{}", far.as_raw_fd(), log.as_raw_fd());
+        own.command.envs(env.iter().map(|(name, value)| (name, value))).env(inside::ENV_DESCRIPTORS, numbers);
+        own.command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = own.command.spawn().map_err(own.start())?;
+        drop((far, log));
+        let outputs = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let (input, Some(out), Some(err)) = outputs else { unreachable!("requested above") };
+        let stream = near.set_nonblocking(true).and_then(|()| UnixStream::from_std(near)).map_err(own.start())?;
+        let (reader, writer) = stream.into_split();
+        let mut private = Private { child, dir: own.dir, log: own.log, stopped: false };
+        let mut reader = BufReader::new(reader);
+        let mut line = String::new();
+        match timeout(START, reader.read_line(&mut line)).await {
+            Ok(Ok(n)) if n > 0 => Ok((private, WithPes { reader, writer, input, out, err })),
             Ok(_) => Err(private.failed("ended before it was ready").await),
             Err(_) => Err(private.failed(&format!("was not ready within {} s", START.as_secs())).await),
         }
@@ -326,6 +336,69 @@ impl Drop for Private {
         if !self.stopped {
             let _ = self.child.start_kill();
             self.clean();
+        }
+    }
+}
+
+/// The ends of a daemon with PEs in its process.
+pub struct WithPes {
+    /// Lines of [`inside::FromPes`].
+    pub reader: BufReader<OwnedReadHalf>,
+    /// For lines of [`inside::ToPes`].
+    pub writer: OwnedWriteHalf,
+    /// Standard input, if that was to be a pipe.
+    pub input: Option<ChildStdin>,
+    /// Standard output of all PEs.
+    pub out: ChildStdout,
+    /// Standard error of all PEs.
+    pub err: ChildStderr,
+}
+
+/// A daemon of this run about to be started.
+struct Own {
+    file: PathBuf,
+    command: tokio::process::Command,
+    dir: PathBuf,
+    log: File,
+}
+
+impl Own {
+    fn new(file: &Path, shape: Shape, options: Vec<OsString>) -> Result<Own, Failed> {
+        let dir = fresh_dir()?;
+        let (option, sizes) = (if shape.is_torus() { "--torus" } else { "--mesh" }, shape.dims());
+        let sizes = sizes.iter().map(u8::to_string).collect::<Vec<_>>().join("x");
+        let mut argv: Vec<OsString> = [
+            file.file_name().unwrap_or_default().into(),
+            "--private".into(),
+            option.into(),
+            sizes.into(),
+            "--runtime-dir".into(),
+            dir.clone().into(),
+        ]
+        .into();
+        argv.extend(options);
+        // Its log goes to anonymous memory: nothing to clean up, and shown if it fails.
+        let log = rustix::fs::memfd_create("fabricd-log", rustix::fs::MemfdFlags::CLOEXEC).map_err(|e| {
+            Failed::runtime(
+                format!("memfd_create: {e}: no memory can be shared here"),
+                "use a kernel, sandbox or container that allows it; see `angara doctor`",
+            )
+        })?;
+        // SIGTERM lets it remove what it made if this process is killed.
+        let exec = Exec { death: Signal::TERM, cores: None, foreground: false, file, argv: &argv };
+        let mut command = tokio::process::Command::from(exec.command());
+        command.process_group(0);
+        Ok(Own { file: file.into(), command, dir, log: File::from(log) })
+    }
+
+    /// What is said where it cannot be started.
+    fn start(&self) -> impl Fn(std::io::Error) -> Failed + use<> {
+        let file = self.file.clone();
+        move |e| {
+            Failed::runtime(
+                format!("cannot start {}: {e}", file.display()),
+                "check its permissions and the process limit (ulimit -u)",
+            )
         }
     }
 }

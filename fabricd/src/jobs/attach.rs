@@ -9,9 +9,8 @@ use crate::hosts::protocol::Tell;
 use angara_abi::job::Seat;
 use angara_abi::{ABI_VERSION, JobId};
 use angara_plane::Command;
-use angara_plane::{JobMemory, PeFds, PeMemory, StaticsError};
+use angara_plane::{JobMemory, PeFds, PeMemory, RegisterPage, StaticsError};
 use angara_protocol::msg::{Event, Failure};
-use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -27,7 +26,7 @@ impl Daemon {
         uid: u32,
         (abi, id, key, pe): (u32, JobId, &str, u32),
         statics: &[u64],
-    ) -> Result<(Arc<JobMemory>, Arc<PeMemory>, PeFds), Failure> {
+    ) -> Result<(Arc<JobMemory>, Arc<PeMemory>, Option<PeFds>), Failure> {
         if abi != ABI_VERSION {
             return Err(failure(
                 format!("the program speaks ABI version {abi}, the daemon {ABI_VERSION}"),
@@ -124,7 +123,7 @@ impl Daemon {
         job: &Arc<JobMemory>,
         pe: &Arc<PeMemory>,
         attached: Attached,
-    ) -> Result<OwnedFd, Failure> {
+    ) -> Result<RegisterPage, Failure> {
         let (slot, for_plane, pid) = (job.slot, pe.clone(), attached.pid);
         let csr = match ask(&self.data, |reply| Command::Attach(slot, for_plane, pid, reply)).await {
             Ok(Ok(csr)) => csr,

@@ -18,6 +18,7 @@ use crate::users::quota::Limit;
 use crate::users::usage::is_operator;
 use angara_abi::JobId;
 use angara_abi::job::{Collectives, Geometry, PeEntry, Seat};
+use angara_abi::shm::Source;
 use angara_fabric::JobSlot;
 use angara_net::HostId;
 use angara_net::torus::NodeId;
@@ -248,6 +249,7 @@ impl Daemon {
             memory_limit: self.options.memory_limit,
             machine: &*self.machine,
             running: self.jobs.table.borrow().values().map(|j| j.memory.pes_here()).sum(),
+            inside: matches!(self.source, Source::Arena(_)),
         }
     }
 
@@ -321,10 +323,11 @@ impl Daemon {
         share.pes.iter().for_each(|pe| here[*pe] = true);
         let identity = Identity { id: new.id, slot: new.slot, generation: new.generation, uid: new.uid };
         let ring_only = new.spec.path == Path::Ring;
-        let mut memory = JobMemory::create(identity, &geometry, entries, here, ring_only).map_err(|e| {
-            give_back();
-            no_memory("the job", &e)
-        })?;
+        let mut memory =
+            JobMemory::create(identity, &geometry, entries, here, ring_only, &self.source).map_err(|e| {
+                give_back();
+                no_memory("the job", &e)
+            })?;
         memory.set = new.set.clone();
         let memory = Arc::new(memory);
         let (id, uid) = (new.id, new.uid);

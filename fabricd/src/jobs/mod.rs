@@ -4,14 +4,17 @@
 //! needs here,
 //! and [`descriptor`] is what other hosts are told. [`job`] is the result. Then `attach` has processes
 //! become its PEs, `lives` looks after PEs that leave and others that wait for them, `report` gathers traffic from all
-//! hosts (`merge`), and `end` ends it. `open` is about jobs whose PEs are seats that processes take and leave.
+//! hosts (`merge`), and `end` ends it. `open` is about jobs whose PEs are seats that processes take and leave, [`inside`] about
+//! PEs that are in the daemon's own process. [`member`] is what any PE may ask for.
 
 mod attach;
 mod create;
 pub(crate) mod descriptor;
 mod end;
+pub mod inside;
 pub(crate) mod job;
 mod lives;
+pub(crate) mod member;
 mod merge;
 pub(crate) mod open;
 mod patience;

@@ -48,7 +48,7 @@ pub(crate) struct Wish {
 pub(crate) struct Claim {
     pub(crate) job: Arc<JobMemory>,
     pub(crate) pe: Arc<PeMemory>,
-    pub(crate) fds: PeFds,
+    pub(crate) fds: Option<PeFds>,
     /// Of the job.
     pub(crate) key: String,
 }

@@ -46,6 +46,8 @@ pub(crate) struct Site<'a> {
     pub(crate) machine: &'a dyn Machine,
     /// PEs of the jobs that run already.
     pub(crate) running: usize,
+    /// PEs are in this process, and have no descriptors.
+    pub(crate) inside: bool,
 }
 
 /// Checks a request and decides what all hosts must agree on. PEs are placed on nodes of `available`
@@ -123,7 +125,9 @@ pub(crate) fn reserve(
     // Of an open job nobody knows how many will come; each is checked then.
     let coming = if spec.open { 1 } else { pes.len() };
     check_memory(layout.heap_stride as u64, coming as u32, &site.machine.memory_limits(site.memory_limit))?;
-    check_descriptors(site.running + coming)?;
+    if !site.inside {
+        check_descriptors(site.running + coming)?;
+    }
     let nodes: Vec<NodeId> = pes.iter().map(|pe| layout.nodes[*pe]).collect();
     let entries = endpoints.take(site.shape, &nodes, site.channels)?;
     let spans = pes.len() < layout.nodes.len();
@@ -249,7 +253,8 @@ mod tests {
     fn try_plan(spec: &JobSpec, endpoints: &mut Endpoints) -> Result<Share, Failure> {
         let hosted: Vec<NodeId> = (0..8).collect();
         let shape = "2x2x2".parse().expect("shape");
-        let site = Site { shape, hosted: &hosted, channels: 4, memory_limit: None, machine: &Real, running: 0 };
+        let site =
+            Site { shape, hosted: &hosted, channels: 4, memory_limit: None, machine: &Real, running: 0, inside: false };
         let taken = (0..8).map(|node| (node, endpoints.taken(node))).collect();
         reserve(&site, spec, &layout(&site, spec, &hosted, &taken)?, endpoints)
     }
@@ -258,7 +263,8 @@ mod tests {
     fn a_host_takes_endpoints_for_its_own_pes_only() {
         let shape: Shape = "2x2x2".parse().expect("shape");
         let (all, hosted): (Vec<NodeId>, Vec<NodeId>) = ((0..8).collect(), (4..8).collect());
-        let site = Site { shape, hosted: &hosted, channels: 4, memory_limit: None, machine: &Real, running: 0 };
+        let site =
+            Site { shape, hosted: &hosted, channels: 4, memory_limit: None, machine: &Real, running: 0, inside: false };
         let spec = spec(6, 1);
         let layout = layout(&site, &spec, &all, &BTreeMap::new()).expect("fits");
         let share = reserve(&site, &spec, &layout, &mut Endpoints::default()).expect("fits");
@@ -327,8 +333,15 @@ mod tests {
     fn a_heap_nobody_asked_for_shrinks_to_what_memory_allows() {
         let hosted: Vec<NodeId> = (0..8).collect();
         let shape = "2x2x2".parse().expect("shape");
-        let site =
-            Site { shape, hosted: &hosted, channels: 4, memory_limit: Some(64 << 20), machine: &Real, running: 0 };
+        let site = Site {
+            shape,
+            hosted: &hosted,
+            channels: 4,
+            memory_limit: Some(64 << 20),
+            machine: &Real,
+            running: 0,
+            inside: false,
+        };
         let heap =
             |spec: &JobSpec| layout(&site, spec, &hosted, &BTreeMap::new()).expect("fits").heap_stride - INTERNAL_BYTES;
         let asked = JobSpec { heap: 256 << 20, ..spec(8, 1) };

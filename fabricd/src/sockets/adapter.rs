@@ -5,24 +5,19 @@
 
 use super::seqpacket::{Connection, Datagram, Listener, Peer, watch};
 use super::strict_json;
-use crate::ask::{ask, tell};
 use crate::daemon::Daemon;
 use crate::failure::failure;
-use crate::hosts::protocol::{Ask, Tell};
 use crate::jobs::job::Attached;
+use crate::jobs::member::{Member, Seat};
 use crate::jobs::open::{Claim, Wish};
 use crate::users::usage::{SpareFds, UserConnection};
 use angara_abi::JobId;
-use angara_abi::account::Load;
-use angara_abi::job;
-use angara_fabric::JobSlot;
-use angara_plane::{Command, Reply};
-use angara_plane::{JobMemory, PeFds, PeMemory};
-use angara_protocol::msg::{AdapterReply, AdapterRequest, DATAGRAM_MAX, Failure, FdRole, LinkReport};
+use angara_plane::{JobMemory, PeFds, PeMemory, RegisterPage};
+use angara_protocol::msg::{AdapterReply, AdapterRequest, DATAGRAM_MAX, Failure, FdRole};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
@@ -74,24 +69,12 @@ fn admit(
 }
 
 struct Client {
-    daemon: Rc<Daemon>,
+    member: Member,
     connection: Rc<Connection>,
-    uid: u32,
     pid: i32,
     /// Readable once the process has ended, also if a forked child keeps the connection open.
     process: Option<Rc<OwnedFd>>,
-    seat: Option<Seat>,
     connected: UserConnection,
-}
-
-/// The PE a connection has become.
-struct Seat {
-    job: Weak<JobMemory>,
-    pe: usize,
-    /// It said goodbye.
-    orderly: bool,
-    /// It has asked to end the job, which is asked for once.
-    aborted: bool,
 }
 
 impl Client {
@@ -102,9 +85,10 @@ impl Client {
         peer: Peer,
     ) -> io::Result<()> {
         let (uid, pid, process) = (peer.uid, peer.pid, peer.process.map(Rc::new));
-        let mut client = Client { daemon, connection: Rc::new(connection), uid, pid, process, seat: None, connected };
+        let member = Member { daemon, uid, seat: None };
+        let mut client = Client { member, connection: Rc::new(connection), pid, process, connected };
         let result = client.converse().await;
-        client.leave().await;
+        client.member.leave().await;
         result
     }
 
@@ -142,8 +126,8 @@ impl Client {
                 Ok(None) => {}
                 Ok(Some(reply)) => self.reply(&reply, &[]).await?,
                 Err(f) => {
-                    self.daemon.log_of(self.uid, |left_out| {
-                        tracing::warn!(uid = self.uid, message = f.message, left_out, "adapter request refused");
+                    self.member.daemon.log_of(self.member.uid, |left_out| {
+                        tracing::warn!(uid = self.member.uid, message = f.message, left_out, "adapter request refused");
                     });
                     self.reply(&AdapterReply::Error(f), &[]).await?;
                 }
@@ -159,7 +143,7 @@ impl Client {
     async fn take_turn(&mut self, request: AdapterRequest) -> io::Result<Result<Option<AdapterReply>, Failure>> {
         let user = self.connected.user.clone();
         // Closed by nobody. What waits for other hosts leaves its turn to others.
-        let _turn = if self.daemon.cluster.messages.is_some() { None } else { user.turns.acquire().await.ok() };
+        let _turn = if self.member.daemon.cluster.messages.is_some() { None } else { user.turns.acquire().await.ok() };
         self.answer(request).await
     }
 
@@ -171,66 +155,7 @@ impl Client {
         if let AdapterRequest::Join { abi, domain, hint, heap, path } = request {
             return self.join(&Wish { abi, domain, hint, heap, path }).await.map(|r| r.map(|()| None));
         }
-        let Some(seat) = self.seat.as_mut().filter(|s| !s.orderly) else {
-            return Ok(Err(failure("this connection is not attached to a job", "send an attach request first")));
-        };
-        let Some(memory) = seat.job.upgrade().filter(|memory| self.daemon.has_job(memory)) else {
-            return Ok(match request {
-                AdapterRequest::Rest
-                | AdapterRequest::Routines { .. }
-                | AdapterRequest::Abort { .. }
-                | AdapterRequest::Detach => Ok(Some(AdapterReply::Ok)),
-                AdapterRequest::Links { .. } => Ok(Some(AdapterReply::Links { load: Load::NONE })),
-                _ => Err(failure("the job has ended", "start another one with `angara run`")),
-            });
-        };
-        let (job, slot, pe) = (memory.id, memory.slot, seat.pe);
-        let done = match request {
-            AdapterRequest::Attach { .. } | AdapterRequest::Join { .. } => unreachable!("handled above"),
-            AdapterRequest::Rest if memory.open => Err("a process in a domain does not rest; it leaves".into()),
-            AdapterRequest::Rest => {
-                self.daemon.change_seat(job, pe, job::Seat::rest);
-                Ok(AdapterReply::Ok)
-            }
-            AdapterRequest::Start => {
-                return Ok(self.daemon.start_life(job, pe).map(|()| Some(AdapterReply::Ok)));
-            }
-            AdapterRequest::TreeOpen { root, pes } => {
-                self.daemon.tree_open(job, slot, root, pes).await.map(|tree| AdapterReply::Tree { tree })
-            }
-            AdapterRequest::TreeClose { tree } => {
-                let closed = ask(&self.daemon.data, |reply| Command::CloseTree((slot, job), tree, reply)).await;
-                if let (Ok(Ok(())), Some(messages)) = (&closed, &self.daemon.cluster.messages) {
-                    let hosts = self.daemon.jobs.table.borrow().get(&job).map_or_else(Vec::new, |j| j.hosts.clone());
-                    messages.tell(&hosts, &Tell::TreeClose(job, tree));
-                }
-                closed.unwrap_or_else(|e| Err(e.to_string())).map(|()| AdapterReply::Ok)
-            }
-            AdapterRequest::Routines { routines } => {
-                let noted = ask(&self.daemon.data, |reply| Command::NoteRoutines(pe, routines, reply)).await;
-                noted.map(|()| AdapterReply::Ok).map_err(|e| e.to_string())
-            }
-            AdapterRequest::Links { only } => {
-                let report = self.daemon.full_report(job).await;
-                let links = report.map_or(vec![], |report| report.links);
-                let mut load = Load::NONE;
-                let asked = |l: &&LinkReport| only.is_none_or(|link| (link.node, link.dir) == (l.node, l.dir));
-                links.iter().filter(asked).flat_map(|l| l.load.values()).for_each(|l| load.add(*l));
-                Ok(AdapterReply::Links { load })
-            }
-            AdapterRequest::Abort { status, reason, orderly } => {
-                if !std::mem::replace(&mut seat.aborted, true) {
-                    self.daemon.abort(self.uid, (&memory, pe), status, reason, orderly);
-                }
-                Ok(AdapterReply::Ok)
-            }
-            AdapterRequest::Detach => {
-                seat.orderly = true;
-                self.daemon.goodbye((&memory, pe)).await;
-                Ok(AdapterReply::Ok)
-            }
-        };
-        Ok(done.map(Some).map_err(|why| failure(why, "use point-to-point collectives (--collectives p2p)")))
+        Ok(self.member.answer(request).await.map(Some))
     }
 
     /// Makes this connection a PE, and sends what belongs to it.
@@ -242,11 +167,11 @@ impl Client {
         if let Err(f) = self.is_fresh() {
             return Ok(Err(f));
         }
-        let (job, pe, fds) = match self.daemon.claim(self.uid, (abi, id, key, pe), statics) {
+        let (job, pe, fds) = match self.member.daemon.claim(self.member.uid, (abi, id, key, pe), statics) {
             Ok(claimed) => claimed,
             Err(f) => return Ok(Err(f)),
         };
-        self.seat((&job, &pe), &fds, |fds| AdapterReply::Attached { fds }).await
+        self.seat((&job, &pe), fds.as_ref(), |fds| AdapterReply::Attached { fds }).await
     }
 
     /// Makes this connection a PE of an open job.
@@ -254,7 +179,7 @@ impl Client {
         if let Err(f) = self.is_fresh() {
             return Ok(Err(f));
         }
-        let Claim { job, pe, fds, key } = match self.daemon.join(self.uid, wish).await {
+        let Claim { job, pe, fds, key } = match self.member.daemon.join(self.member.uid, wish).await {
             Ok(claim) => claim,
             Err(f) => return Ok(Err(f)),
         };
@@ -263,11 +188,11 @@ impl Client {
             let generation = page.page.pe(number).seat.life();
             AdapterReply::Joined { job: id, key, pe: number as u32, pes, generation, fds }
         };
-        self.seat((&job, &pe), &fds, joined).await
+        self.seat((&job, &pe), fds.as_ref(), joined).await
     }
 
     fn is_fresh(&self) -> Result<(), Failure> {
-        match &self.seat {
+        match &self.member.seat {
             Some(seat) => {
                 Err(failure(format!("this connection is PE {} already", seat.pe), "use one connection per PE"))
             }
@@ -279,32 +204,37 @@ impl Client {
     async fn seat(
         &mut self,
         (job, pe): (&Arc<JobMemory>, &Arc<PeMemory>),
-        fds: &PeFds,
+        fds: Option<&PeFds>,
         answer: impl FnOnce(Vec<FdRole>) -> AdapterReply,
     ) -> io::Result<Result<(), Failure>> {
-        self.seat = Some(Seat { job: Arc::downgrade(job), pe: pe.pe, orderly: false, aborted: false });
+        self.member.seat = Some(Seat::of(job, pe.pe));
         let connection = self.connection.clone();
         let close = Box::new(move || connection.shutdown());
         let attached = Attached { close, process: self.process.clone(), pid: self.pid };
-        let csr = match self.daemon.attach(job, pe, attached).await {
+        let csr = match self.member.daemon.attach(job, pe, attached).await {
             Ok(csr) => csr,
             Err(f) => return Ok(Err(f)),
         };
+        let (Some(fds), Some(of_job), RegisterPage::File(csr), Some(counters), Some(doorbell)) =
+            (fds, job.fds(), csr, pe.counters_fd(), &pe.doorbell)
+        else {
+            return Ok(Err(inside_only()));
+        };
         let mut roles = vec![FdRole::Job, FdRole::Targets, FdRole::Sync, FdRole::Heap];
-        let mut send = vec![job.page_fd().as_fd(), fds.targets.as_fd(), job.sync_fd().as_fd(), job.heap_fd().as_fd()];
+        let mut send = vec![of_job.page.as_fd(), fds.targets.as_fd(), of_job.sync.as_fd(), of_job.heap.as_fd()];
         if let Some(fd) = job.static_fd() {
             roles.push(FdRole::Static);
             send.push(fd.as_fd());
         }
         let rest = [
             (FdRole::Bounce, fds.bounce.as_fd()),
-            (FdRole::Counters, pe.counters_fd().as_fd()),
+            (FdRole::Counters, counters.as_fd()),
             (FdRole::Csr, csr.as_fd()),
             (FdRole::ChannelPage, fds.channel.page.as_fd()),
             (FdRole::ChannelStatus, fds.channel.status.as_fd()),
             (FdRole::Ring, fds.channel.ring.as_fd()),
             (FdRole::Dma, fds.channel.dma.as_fd()),
-            (FdRole::Doorbell, pe.doorbell.as_fd()),
+            (FdRole::Doorbell, doorbell.as_fd()),
         ];
         for (role, fd) in rest {
             roles.push(role);
@@ -317,52 +247,14 @@ impl Client {
         self.reply(&answer(roles), &send).await?;
         Ok(Ok(()))
     }
-
-    async fn leave(&mut self) {
-        let Some(seat) = &self.seat else { return };
-        let Some(memory) = seat.job.upgrade() else { return };
-        match seat.orderly {
-            // All has been done when it said goodbye.
-            true if memory.open || self.daemon.options.virtual_time.is_none() => {}
-            true => self.daemon.unseat(self.uid, (&memory, seat.pe), false).await,
-            false => {
-                let rests = memory.page.pe(seat.pe).seat.state == job::SeatState::Resting;
-                self.daemon.unseat(self.uid, (&memory, seat.pe), !rests).await;
-            }
-        }
-    }
 }
 
-impl Daemon {
-    /// Builds a tree and loads it on every host of the job; its TreeId. A tree another host has given to
-    /// another job meanwhile is passed over.
-    async fn tree_open(&self, job: JobId, slot: JobSlot, root: u32, pes: Vec<u32>) -> Result<u8, String> {
-        let hosts = self.jobs.table.borrow().get(&job).map_or_else(Vec::new, |j| j.hosts.clone());
-        let mut first = 0;
-        'next: loop {
-            let own = pes.clone();
-            let open = |reply| Command::OpenTree { job: (slot, job), first, root, pes: own, reply };
-            let tree = ask(&self.data, open).await.unwrap_or_else(|e| Err(e.to_string()))?;
-            let Some(messages) = self.cluster.messages.as_ref() else { return Ok(tree) };
-            for (asked, host) in hosts.iter().enumerate() {
-                if let Err(f) = messages.ask(*host, Ask::TreeLoad(job, tree, root, pes.clone())).await {
-                    tracing::debug!(
-                        job = job.number(),
-                        tree,
-                        host = messages.name(*host),
-                        why = f.message,
-                        "tree refused"
-                    );
-                    messages.tell(&hosts[..asked], &Tell::TreeClose(job, tree));
-                    // Refused only if it is not the job's any more.
-                    tell(&self.data, Command::CloseTree((slot, job), tree, Reply::ignored()));
-                    first = tree + 1;
-                    continue 'next;
-                }
-            }
-            return Ok(tree);
-        }
-    }
+/// The PEs of this daemon are in its own process.
+fn inside_only() -> Failure {
+    failure(
+        "the PEs of this run are coroutines of its daemon",
+        "start the program with `angara run --pes-as processes`",
+    )
 }
 
 /// Resolves when the process behind a pidfd has ended; never without one.

@@ -12,6 +12,7 @@ pub mod absent;
 pub mod bind;
 pub mod forward;
 pub mod host;
+mod inside;
 pub mod options;
 pub mod outcome;
 mod place;
@@ -214,7 +215,7 @@ async fn run_on(
     if plan.mpi.start == Start::Pmi {
         processes.offer_mpi(Server::new(&created.placement));
     }
-    let failed = start_all(&created, &place, args, plan, (&out, &err), &mut processes).await;
+    let failed = start_all(&created, &mut place, args, plan, (&out, &err), &mut processes).await;
     if let Some(child) = processes.has_terminal() {
         signals.watch(child)?;
     }
@@ -264,13 +265,17 @@ async fn run_on(
 /// Starts every PE; if one cannot be started, which and why.
 async fn start_all(
     created: &Created,
-    place: &Place,
+    place: &mut Place,
     args: &RunArgs,
     plan: &JobPlan,
     (out, err): (&Output, &Output),
     processes: &mut Processes,
 ) -> Option<Seen> {
     let Created { job, key, cores, remote: others, .. } = created;
+    if let Some(with) = place.with_pes.take() {
+        inside::start(with, (*job, key), (args, plan), (out, err), processes);
+        return None;
+    }
     let here: Vec<u32> = (0..args.pes).filter(|pe| others.iter().all(|h| !h.pes.contains(pe))).collect();
     let cores = match plan.virtual_time.as_ref().map(|v| v.core) {
         Some(core) => core.map(|core| vec![vec![core]; here.len()]),

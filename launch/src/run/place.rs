@@ -1,10 +1,11 @@
 //! The daemon a job runs on: a running one whose torus fits, or a private one.
 
 use super::absent::Absent;
-use super::options::{JobPlan, RunArgs};
+use super::inside;
+use super::options::{JobPlan, PesAs, RunArgs};
 use angara_abi::JobId;
 use angara_client::daemon::web::with_token;
-use angara_client::daemon::{Control, Private, runtime_dir, unexpected};
+use angara_client::daemon::{Control, Private, WithPes, runtime_dir, unexpected};
 use angara_client::error::Failed;
 use angara_net::fault::Command;
 use angara_net::torus::Shape;
@@ -23,6 +24,8 @@ pub(super) struct Place {
     pub pid: u32,
     /// The daemon, if it is ours.
     pub private: Option<Private>,
+    /// Its other ends, if the PEs are to be in its process.
+    pub with_pes: Option<WithPes>,
     /// The connection is open.
     pub alive: bool,
     /// What ends the faults that we set on a daemon that is not ours.
@@ -99,7 +102,14 @@ async fn find_any(args: &RunArgs, plan: &JobPlan) -> Result<Place, Failed> {
     }
     let mut options = plan.daemon_options();
     options.extend(args.web.iter().flat_map(|address| ["--web".into(), address.into()]));
-    let mut private = Private::start(plan.shape, options).await?;
+    let (mut private, with_pes) = match plan.pes_as {
+        PesAs::Coroutines => {
+            let env = plan.env.clone();
+            let (private, with) = Private::start_with_pes(plan.shape, options, &env, inside::input()).await?;
+            (private, Some(with))
+        }
+        _ => (Private::start(plan.shape, options).await?, None),
+    };
     let dir = private.dir.clone();
     let mut control = match Control::connect(&dir) {
         Ok(control) => control,
@@ -110,7 +120,7 @@ async fn find_any(args: &RunArgs, plan: &JobPlan) -> Result<Place, Failed> {
     if plan.virtual_time.is_some() {
         say(args, in_virtual_time(args));
     }
-    Ok(place(control, dir, &status, Some(private)))
+    Ok(Place { with_pes, ..place(control, dir, &status, Some(private)) })
 }
 
 /// The daemon in `dir`, which must be one of the cluster that `file` describes.
@@ -180,6 +190,7 @@ fn place(control: Control, dir: PathBuf, status: &Status, private: Option<Privat
         shape: status.shape,
         pid: status.pid,
         private,
+        with_pes: None,
         alive: true,
         faults: Vec::new(),
         absent: Absent::default(),

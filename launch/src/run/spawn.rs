@@ -56,6 +56,8 @@ enum Running {
     There(String),
     /// Here, started by the process that stands for PE 0.
     With,
+    /// In the process of all PEs.
+    Inside,
 }
 
 /// What became of a process, or what its launcher is to know of it.
@@ -299,6 +301,12 @@ impl Processes {
     /// PE `pe` runs on another host until `end` says what became of it.
     pub fn expect(&mut self, pe: u32, host: String, end: impl Future<Output = End> + Send + 'static) {
         self.running.insert(pe, Running::There(host));
+        self.waits.spawn(async move { (pe, end.await) });
+    }
+
+    /// PE `pe` runs in the process of all PEs, until `end` says what became of it.
+    pub fn expect_inside(&mut self, pe: u32, end: impl Future<Output = End> + Send + 'static) {
+        self.running.insert(pe, Running::Inside);
         self.waits.spawn(async move { (pe, end.await) });
     }
 

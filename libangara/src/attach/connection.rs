@@ -1,6 +1,8 @@
-//! The socket to the daemon: requests with one answer each, descriptors beside it, life line.
+//! The way to the daemon: requests with one answer each. It is a socket, with descriptors beside answers, and this PE's life
+//! line; or a function, where daemon and PEs are one process.
 
 use crate::error::{Error, Result};
+use angara_abi::inside::Host;
 use angara_abi::job::PES_MAX;
 use angara_protocol::launch::ADAPTER_SOCKET;
 use angara_protocol::msg::{AdapterReply, AdapterRequest, DATAGRAM_MAX};
@@ -23,8 +25,16 @@ const ANSWER_EACH: Duration = Duration::from_millis(50);
 /// Room for descriptors in one answer; the protocol sends 13.
 const FDS_MAX: usize = 24;
 
+/// The way to the daemon.
+pub(crate) enum Connection {
+    /// To another process.
+    Socket(Socket),
+    /// In this process, which all PEs are in.
+    Inside(&'static Host),
+}
+
 /// One SEQPACKET connection. Closing it tells the daemon that this PE is gone.
-pub(crate) struct Connection {
+pub(crate) struct Socket {
     /// -1 in a forked child, where the life line must not stay open.
     fd: AtomicI32,
     /// One request at a time.
@@ -43,9 +53,49 @@ impl Connection {
         let limit = ANSWER_MAX + ANSWER_EACH.saturating_mul(pes.min(PES_MAX) as u32);
         // A socket without a receive timeout would only wait longer for a hung daemon.
         let _ = sockopt::set_socket_timeout(&fd, sockopt::Timeout::Recv, Some(limit));
-        Connection { fd: AtomicI32::new(fd.into_raw_fd()), lock: Mutex::new(()), limit }
+        Connection::Socket(Socket { fd: AtomicI32::new(fd.into_raw_fd()), lock: Mutex::new(()), limit })
     }
 
+    /// Called in a forked child: async-signal-safe.
+    pub(crate) fn close_in_child(&self) {
+        if let Connection::Socket(socket) = self {
+            socket.close();
+        }
+    }
+
+    /// Sends `request` and waits for its answer.
+    pub(crate) fn ask(&self, request: &AdapterRequest) -> Result<(AdapterReply, Vec<OwnedFd>)> {
+        let text = serde_json::to_vec(request).map_err(|e| Error::Daemon(e.to_string()))?;
+        let (text, fds) = match self {
+            Connection::Socket(socket) => socket.ask(&text)?,
+            Connection::Inside(host) => (ask_inside(host, &text)?, Vec::new()),
+        };
+        match serde_json::from_slice(&text) {
+            Ok(AdapterReply::Error(failure)) => Err(Error::Refused(failure)),
+            Ok(reply) => Ok((reply, fds)),
+            Err(e) => Err(Error::Daemon(format!("answer not understood ({e}); daemon and library differ in version"))),
+        }
+    }
+
+    /// The daemon has closed the connection or died.
+    pub(crate) fn is_closed(&self) -> bool {
+        match self {
+            Connection::Socket(socket) => socket.is_closed(),
+            Connection::Inside(_) => false,
+        }
+    }
+}
+
+/// Asks the daemon in this process.
+fn ask_inside(host: &Host, text: &[u8]) -> Result<Vec<u8>> {
+    let mut answer = vec![0; DATAGRAM_MAX];
+    let got = (host.ask)(text.as_ptr(), text.len(), answer.as_mut_ptr(), answer.len());
+    let got = usize::try_from(got).map_err(|_| Error::JobEnded)?;
+    answer.truncate(got);
+    Ok(answer)
+}
+
+impl Socket {
     fn fd(&self) -> Result<BorrowedFd<'_>> {
         match self.fd.load(Ordering::Relaxed) {
             -1 => Err(Error::Forked),
@@ -55,8 +105,7 @@ impl Connection {
         }
     }
 
-    /// Called in a forked child: async-signal-safe.
-    pub(crate) fn close_in_child(&self) {
+    fn close(&self) {
         let raw = self.fd.swap(-1, Ordering::Relaxed);
         if raw >= 0 {
             // SAFETY: `raw` was ours and nobody can find it any more.
@@ -64,11 +113,10 @@ impl Connection {
         }
     }
 
-    /// Sends `request` and waits for its answer.
-    pub(crate) fn ask(&self, request: &AdapterRequest) -> Result<(AdapterReply, Vec<OwnedFd>)> {
+    /// Sends a request and waits for its answer.
+    fn ask(&self, request: &[u8]) -> Result<(Vec<u8>, Vec<OwnedFd>)> {
         let _one_at_a_time = self.lock.lock().unwrap_or_else(|e| e.into_inner());
-        let text = serde_json::to_vec(request).map_err(|e| Error::Daemon(e.to_string()))?;
-        match send(self.fd()?, &text, SendFlags::NOSIGNAL) {
+        match send(self.fd()?, request, SendFlags::NOSIGNAL) {
             // A daemon that does not serve this process closes at once, and has said why.
             Ok(_) | Err(rustix::io::Errno::PIPE | rustix::io::Errno::CONNRESET) => {}
             Err(e) => return Err(gone(e)),
@@ -96,15 +144,11 @@ impl Connection {
         if got.bytes == 0 {
             return Err(Error::Daemon("closed the connection; see its log".into()));
         }
-        match serde_json::from_slice(&text[..got.bytes]) {
-            Ok(AdapterReply::Error(failure)) => Err(Error::Refused(failure)),
-            Ok(reply) => Ok((reply, fds)),
-            Err(e) => Err(Error::Daemon(format!("answer not understood ({e}); daemon and library differ in version"))),
-        }
+        text.truncate(got.bytes);
+        Ok((text, fds))
     }
 
-    /// The daemon has closed the connection or died.
-    pub(crate) fn is_closed(&self) -> bool {
+    fn is_closed(&self) -> bool {
         let Ok(fd) = self.fd() else { return true };
         let mut fds = [PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::RDHUP)];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -115,9 +159,9 @@ impl Connection {
     }
 }
 
-impl Drop for Connection {
+impl Drop for Socket {
     fn drop(&mut self) {
-        self.close_in_child();
+        self.close();
     }
 }
 

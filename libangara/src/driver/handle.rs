@@ -9,7 +9,6 @@ use angara_abi::clock::WaitsFor;
 use angara_abi::desc::{AmoOp, Descriptor, Op, Place, Region, flags};
 use angara_abi::job::Reach;
 use angara_abi::packet::Flit;
-use std::sync::atomic::Ordering;
 
 /// The seven states of a communication operation (paper 001). They are ordered: an operation
 /// that is [`OpState::Injected`] has also been copied.
@@ -85,7 +84,7 @@ impl Handle {
             }
             return OpState::Complete;
         }
-        let flushed = adapter.flushed[self.pe].load(Ordering::Acquire);
+        let flushed = adapter.flushed.get(self.pe);
         if self.slot.is_none() && flushed != 0 && reached(flushed, self.seq) {
             OpState::Complete
         } else if adapter.injected(self.seq) {
@@ -243,8 +242,7 @@ impl Adapter {
 
     /// Records that every post up to `seq` is complete at `pe`.
     pub(crate) fn note_flush(&self, pe: usize, seq: u32) {
-        let newer = |old: u32| (old == 0 || reached(seq, old)).then_some(seq);
-        let _ = self.flushed[pe].fetch_update(Ordering::AcqRel, Ordering::Acquire, newer);
+        self.flushed.note(pe, seq);
     }
 
     /// A completion word, waiting while all are in use.

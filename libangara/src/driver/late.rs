@@ -11,7 +11,6 @@ use crate::memory::Memory;
 use angara_abi::clock::{ClockPage, WaitsFor};
 use angara_abi::program_clock::Driver;
 use angara_abi::shm::Cover;
-use angara_abi::wait::{Kernel, Linux};
 use std::ffi::{CStr, c_char};
 use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -105,7 +104,7 @@ extern "C" fn pause() {
     clock.is_on.store(false, Ordering::Release);
     must(late.reach.lay());
     late.outside.store(clock.tells(WaitsFor::Return, u64::MAX), Ordering::Relaxed);
-    Linux.futex_wake(clock.page.bell());
+    clock.hand_over.tell(&clock.page);
 }
 
 extern "C" fn resume() {
@@ -119,7 +118,7 @@ extern "C" fn resume() {
         if clock.page.is_over() {
             break None;
         }
-        Linux.futex_wait(clock.page.goes(), number.wrapping_sub(1), LOOK);
+        clock.hand_over.wait(&clock.page, number, LOOK);
     };
     must(late.reach.lift().and_then(|()| late.counters.lift()));
     if let Some((time, _)) = ended {

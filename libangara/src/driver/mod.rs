@@ -19,8 +19,10 @@
 
 mod call_site;
 mod compute;
+mod hand_over;
 mod handle;
 mod late;
+mod marks;
 pub mod packet;
 mod posts;
 mod routines;
@@ -33,16 +35,19 @@ pub use handle::{Handle, OpState};
 pub(crate) use posts::{Slot, reached};
 
 use self::compute::Computing;
+use crate::attach::connection::Connection;
 use crate::attach::fork::Guard;
 use crate::error::{Error, Result};
 use crate::memory::{Device, Memory, StaticSegment};
 use angara_abi::channel::{Channel, DMA_BYTES, Fault, PAGE_BYTES, RING_BYTES, page, status};
 use angara_abi::clock::WaitsFor;
+use angara_abi::inside::{Host, Parts};
 use angara_abi::job::{Geometry, JobState, PeEntry, Reach};
 use angara_abi::queue::QueueMemory;
 use angara_protocol::launch::{ENV_TIMEOUT, Launch, LaunchError};
 use angara_protocol::mpi::MpiCosts;
 use angara_protocol::msg::{AdapterReply, AdapterRequest, FdRole};
+use marks::Marks;
 use posts::Posts;
 use std::os::fd::OwnedFd;
 use std::sync::Mutex;
@@ -75,7 +80,7 @@ pub struct Adapter {
     /// Free completion words, one bit each.
     free: AtomicU64,
     /// Per PE: every post up to this sequence is complete there.
-    flushed: Box<[AtomicU32]>,
+    flushed: Marks,
     /// This PE has left its job.
     left: AtomicBool,
     /// Which of the seat's lives this is ([`angara_abi::job::Seat`]).
@@ -93,15 +98,11 @@ impl Adapter {
     /// Attaches to the job `launch` names and maps everything. `statics` are the page ranges of
     /// this process that shall be symmetric; they are announced, not touched.
     pub fn open(launch: &Launch, statics: &[StaticSegment]) -> Result<Adapter> {
-        let connection = crate::attach::connection::Connection::open(&launch.runtime_dir, launch.pes as usize)?;
+        let connection = Connection::open(&launch.runtime_dir, launch.pes as usize)?;
         Adapter::over(connection, launch, statics)
     }
 
-    pub(crate) fn over(
-        connection: crate::attach::connection::Connection,
-        launch: &Launch,
-        statics: &[StaticSegment],
-    ) -> Result<Adapter> {
+    pub(crate) fn over(connection: Connection, launch: &Launch, statics: &[StaticSegment]) -> Result<Adapter> {
         announce();
         let request = AdapterRequest::Attach {
             abi: angara_abi::ABI_VERSION,
@@ -118,10 +119,7 @@ impl Adapter {
     }
 
     /// Takes a seat of an open job; also the job's key.
-    pub(crate) fn join(
-        connection: crate::attach::connection::Connection,
-        request: &AdapterRequest,
-    ) -> Result<(Adapter, String)> {
+    pub(crate) fn join(connection: Connection, request: &AdapterRequest) -> Result<(Adapter, String)> {
         announce();
         match connection.ask(request)? {
             (AdapterReply::Joined { pe, pes, fds: roles, key, .. }, fds) => {
@@ -133,7 +131,7 @@ impl Adapter {
 
     /// Maps what the daemon has sent to PE `pe` of `pes`.
     fn seated(
-        connection: crate::attach::connection::Connection,
+        connection: Connection,
         (pe, pes): (usize, usize),
         (roles, fds): (&[FdRole], Vec<OwnedFd>),
         statics: &[StaticSegment],
@@ -146,7 +144,7 @@ impl Adapter {
         let mut adapter = Adapter::build(memory, Some(device), Some(connection));
         if let Some(page) = clock {
             let computing = Computing::from_env(pe)?;
-            adapter.clock = Some(Box::new(VirtualClock::new(page, computing, adapter.memory.sync.deadlines())));
+            adapter.clock = Some(Box::new(VirtualClock::new(page, computing, adapter.memory.sync.deadlines(), None)));
         }
         if let Some(clock) = &mut adapter.clock {
             clock.join(&adapter.memory)?;
@@ -159,20 +157,33 @@ impl Adapter {
         Ok(adapter)
     }
 
+    /// The adapter of a PE in the process of all PEs.
+    ///
+    /// # Safety
+    /// The regions of `parts` are what [`Parts`] says, and stay as long as the process.
+    pub(crate) unsafe fn inside(host: &'static Host, parts: &Parts) -> Result<Adapter> {
+        // SAFETY: the caller's promise.
+        let (mut memory, device, page) = unsafe { Memory::inside(parts)? };
+        memory.peers.without_shortcut();
+        let mut adapter = Adapter::build(memory, Some(device), Some(Connection::Inside(host)));
+        let computing = Computing::from_env(parts.pe as usize)?;
+        let deadlines = adapter.memory.sync.deadlines();
+        let mut clock = Box::new(VirtualClock::new(page, computing, deadlines, Some(host)));
+        clock.join(&adapter.memory)?;
+        adapter.clock = Some(clock);
+        Ok(adapter)
+    }
+
     /// A job of one PE without daemon, ring or network.
     pub(crate) fn solo(heap: usize, statics: &[StaticSegment]) -> Result<Adapter> {
         angara_abi::wait::register();
         Ok(Adapter::build(Memory::solo(heap, statics)?, None, None))
     }
 
-    fn build(
-        memory: Memory,
-        device: Option<Device>,
-        connection: Option<crate::attach::connection::Connection>,
-    ) -> Adapter {
+    fn build(memory: Memory, device: Option<Device>, connection: Option<Connection>) -> Adapter {
         let guard = Guard::new(memory.table, connection);
         let seconds = std::env::var(ENV_TIMEOUT).ok().and_then(|v| v.parse::<f64>().ok()).filter(|s| *s > 0.0);
-        let flushed = (0..memory.geometry.pes).map(|_| AtomicU32::new(0)).collect();
+        let flushed = Marks::new(memory.geometry.pes);
         Adapter {
             memory,
             device,
@@ -376,8 +387,13 @@ impl Adapter {
         std::sync::atomic::compiler_fence(Ordering::SeqCst);
         if self.memory.job.daemon_sleeps().load(Ordering::Relaxed) != 0 {
             // EAGAIN means the counter is already non-zero: the bell has been rung.
-            let _ = rustix::io::write(&device.doorbell, &1u64.to_ne_bytes());
+            let _ = device.doorbell.as_ref().map(|bell| rustix::io::write(bell, &1u64.to_ne_bytes()));
         }
+    }
+
+    /// All PEs are in this process.
+    pub fn is_inside(&self) -> bool {
+        matches!(self.guard.connection(), Some(Connection::Inside(_)))
     }
 
     /// A request over the socket.

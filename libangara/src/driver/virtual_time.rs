@@ -2,13 +2,14 @@
 //! has come so far ([`angara_abi::clock`]).
 
 use super::compute::Computing;
+use super::hand_over::{Futexes, HandOver, SameThread};
 use super::late::{self, Late};
 use super::routines::Routines;
 use crate::error::Result;
 use crate::memory::Memory;
 use angara_abi::clock::{ClockPage, Verdict, WaitsFor};
+use angara_abi::inside::Host;
 use angara_abi::program_clock::{self, PRELOADED, PRELOADED_FOR_MPI, ProgramClock};
-use angara_abi::wait::{Kernel, Linux};
 use angara_protocol::mpi::MpiCosts;
 use angara_protocol::msg::Routine;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
@@ -42,6 +43,10 @@ pub(super) static CLOCK: AtomicPtr<VirtualClock> = AtomicPtr::new(std::ptr::null
 pub(crate) struct VirtualClock {
     pub(super) page: ClockPage,
     pub(super) program: &'static ProgramClock,
+    /// The way to the data plane.
+    pub(super) hand_over: Box<dyn HandOver>,
+    /// The process is no PE's alone.
+    is_shared: bool,
     /// Picoseconds a library call takes.
     call_cost: u64,
     /// Picoseconds it may run ahead of the network.
@@ -101,10 +106,22 @@ struct Lead {
 }
 
 impl VirtualClock {
-    /// Goes on with the program's clock where it is. `deadlines` stays valid as long as the clock.
-    pub(super) fn new(page: ClockPage, computing: Option<Computing>, deadlines: *const AtomicU32) -> VirtualClock {
+    /// Goes on with the program's clock where it is. `deadlines` stays valid as long as the clock. `host` is the process of all PEs,
+    /// where there is one.
+    pub(super) fn new(
+        page: ClockPage,
+        computing: Option<Computing>,
+        deadlines: *const AtomicU32,
+        host: Option<&'static Host>,
+    ) -> VirtualClock {
         let (call_cost, ahead) = (page.call_cost(), page.ahead());
+        let hand_over: Box<dyn HandOver> = match host {
+            None => Box::new(Futexes),
+            Some(host) => Box::new(SameThread(host)),
+        };
         VirtualClock {
+            hand_over,
+            is_shared: host.is_some(),
             ahead,
             computing,
             routines: page.is_noted().then(Routines::default),
@@ -135,8 +152,10 @@ impl VirtualClock {
         CLOCK.store(std::ptr::from_ref(self).cast_mut(), Ordering::Release);
         // It has begun, even if nobody could tell.
         self.program.becomes_virtual();
-        release_children();
-        super::call_site::answer();
+        if !self.is_shared {
+            release_children();
+            super::call_site::answer();
+        }
         match is_late {
             true => self.program.set_driver(&late::DRIVER),
             false => self.begin(),
@@ -390,7 +409,7 @@ impl VirtualClock {
         self.page.spent(self.computed.load(Ordering::Relaxed), self.software.load(Ordering::Relaxed));
         let number = self.tells(waits_for, deadline);
         drop(standing);
-        Linux.futex_wake(self.page.bell());
+        self.hand_over.tell(&self.page);
         let mut lasted = Duration::ZERO;
         let ended = loop {
             if let Some(ended) = self.page.ended(number) {
@@ -400,7 +419,7 @@ impl VirtualClock {
                 break None;
             }
             let look = (lasted / LOOK_PART).clamp(LOOK, LOOK_LONG);
-            Linux.futex_wait(self.page.goes(), number.wrapping_sub(1), look);
+            self.hand_over.wait(&self.page, number, look);
             // At most; who is woken early looks a little more rarely than it would.
             lasted += look;
         };
@@ -481,6 +500,11 @@ impl VirtualClock {
             rustix::thread::sched_yield();
         }
     }
+}
+
+/// The clock of whoever sleeps, for a process that is several PEs: it is another one's turn.
+pub(crate) fn change_clock(to: *mut VirtualClock) -> *mut VirtualClock {
+    CLOCK.swap(to, Ordering::Relaxed)
 }
 
 /// The data plane asks where the program is: in the functions at these addresses.

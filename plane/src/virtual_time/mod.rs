@@ -5,9 +5,12 @@
 //! goes on to the next PE that is due; what it does on the way is done to memory. So the network never passes the clock of
 //! a PE that runs, and what happens depends on nothing but the program: not on cores, load or addresses.
 //!
+//! A PE is a process, which sleeps while it stands, or a coroutine of this very thread ([`coroutines`]).
+//!
 //! Everything is best on one core: a hand-over there is a switch between two threads, and across cores it is an interrupt
 //! and a core that wakes up.
 
+pub(super) mod coroutines;
 pub(super) mod gates;
 mod links;
 mod log;
@@ -17,6 +20,7 @@ mod report;
 mod spent;
 pub(super) mod standing;
 
+use self::coroutines::Resumed;
 use self::gates::Gate;
 pub use self::patience::Turn;
 use self::standing::{By, Ended, Notes, Touch, VirtualRun};
@@ -149,8 +153,14 @@ impl DataPlane {
 
     /// Sleeps until the PE of a lane stands, or there are other commands than `heard`: they must not wait for a PE that
     /// computes. No time limit: it would program a timer at every stop, which costs more than all the rest.
-    fn let_run(&self, index: usize, heard: u32) {
+    fn let_run(&mut self, index: usize, heard: u32) {
         let Some(memory) = self.lanes[index].as_ref().map(|lane| &lane.memory) else { return };
+        if let Some(coroutines) = &mut self.coroutines {
+            return match coroutines.resume(memory.pe) {
+                Resumed::Stands => {}
+                Resumed::Waits => self.listen(),
+            };
+        }
         let Some(clock) = &memory.clock else { return };
         let seen = clock.bell().load(Ordering::SeqCst);
         // Whoever sends a command counts it first, and then rings this bell.
@@ -351,7 +361,9 @@ impl DataPlane {
         if let Some(clock) = &lane.memory.clock {
             // What others post from now on takes longer to come than anybody runs ahead.
             clock.go(at, next.min(at.saturating_add(clock.ahead())), verdict);
-            Linux.futex_wake(clock.goes());
+            if self.coroutines.is_none() {
+                Linux.futex_wake(clock.goes());
+            }
         }
     }
 

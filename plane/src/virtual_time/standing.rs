@@ -354,7 +354,8 @@ mod tests {
 
     #[test]
     fn who_is_due_is_due_once_at_the_first_time() {
-        let (_fds, channel) = Channel::create("angara-test-standing").expect("a channel");
+        let (_fds, channel) =
+            Channel::create(&angara_abi::shm::Source::Files, "angara-test-standing").expect("a channel");
         let mut run = VirtualRun { notes: Some(Notes::default()), ..VirtualRun::default() };
         let ended = Ended { why: Why::Data, whom: 5, posted: 60, event: None };
         run.stands((3, 0), (50, TIME_MAX), WaitsFor::Memory, Some((50, (30, 10))));
@@ -380,7 +381,8 @@ mod tests {
 
     #[test]
     fn who_waits_for_a_message_is_due_when_it_is_complete_and_at_no_raw_part_of_it() {
-        let (_fds, channel) = Channel::create("angara-test-message").expect("a channel");
+        let (_fds, channel) =
+            Channel::create(&angara_abi::shm::Source::Files, "angara-test-message").expect("a channel");
         let mailbox = Place { region: Region::Heap, offset: 4096 };
         let waits_for = WaitsFor::Message(mailbox, 3);
         // The first word of a trailer of this generation; raw bytes have another one there.
@@ -417,7 +419,8 @@ mod tests {
 
     #[test]
     fn who_waits_is_due_at_the_first_deadline_of_its_threads_or_before() {
-        let (_fds, channel) = Channel::create("angara-test-deadlines").expect("a channel");
+        let (_fds, channel) =
+            Channel::create(&angara_abi::shm::Source::Files, "angara-test-deadlines").expect("a channel");
         let mut run = VirtualRun::default();
         let ended = Ended { why: Why::Data, whom: 5, posted: 60, event: None };
         let none = |_, _| None;

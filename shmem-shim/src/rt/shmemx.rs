@@ -5,6 +5,7 @@
 //! operations on it in the same order; an operation that was started is a request, which exactly one
 //! call of wait ends.
 
+use super::process::pe::this;
 use super::record::{call, compound, met};
 use super::team::Group;
 use super::{Runtime, collective, collective_of, die, lock, ok, state};
@@ -12,20 +13,16 @@ use crate::ctypes::*;
 use angara::tree::{Arrival, PendingRaw, ReduceElem, ReduceOp};
 use angara_net::torus::{Coords, Direction};
 use angara_protocol::calls::{Action, Meeting};
-use std::sync::Mutex;
 
 /// An operation under way.
-enum Request {
+pub(crate) enum Request {
     Reduce(PendingRaw<'static>, usize),
     Broadcast(Arrival<'static>),
 }
 
-/// Requests not waited for yet; a handle is the index plus one.
-static REQUESTS: Mutex<Vec<Option<Request>>> = Mutex::new(Vec::new());
-
 /// Holds `request` until it is waited for; returns its handle.
 fn hold(request: Request) -> long {
-    let mut requests = lock(&REQUESTS);
+    let mut requests = lock(&this().requests);
     let index = requests.iter().position(Option::is_none).unwrap_or(requests.len());
     if index == requests.len() {
         requests.push(None);
@@ -245,7 +242,7 @@ pub(crate) unsafe fn tree_broadcast_nb(
 
 /// No request outlives the trees it is about.
 pub(crate) fn forget_requests() {
-    lock(&REQUESTS).clear();
+    lock(&this().requests).clear();
 }
 
 fn no_request(name: Name, request: long) -> ! {
@@ -254,7 +251,7 @@ fn no_request(name: Name, request: long) -> ! {
 
 /// 1 if waiting for the request would not wait.
 pub(crate) fn test(name: Name, request: long) -> int {
-    let requests = lock(&REQUESTS);
+    let requests = lock(&this().requests);
     match usize::try_from(request - 1).ok().and_then(|i| requests.get(i)?.as_ref()) {
         Some(Request::Reduce(pending, _)) => pending.test() as int,
         Some(Request::Broadcast(arrival)) => arrival.test() as int,
@@ -268,7 +265,7 @@ pub(crate) fn test(name: Name, request: long) -> int {
 /// `dest` is writable for the elements of a reduction.
 pub(crate) unsafe fn wait(name: Name, request: long, dest: *mut u8) {
     compound(name, || {
-        let taken = usize::try_from(request - 1).ok().and_then(|i| lock(&REQUESTS).get_mut(i)?.take());
+        let taken = usize::try_from(request - 1).ok().and_then(|i| lock(&this().requests).get_mut(i)?.take());
         match taken {
             Some(Request::Reduce(pending, len)) => {
                 // SAFETY: the caller's contract; a pointer to nothing may be null.

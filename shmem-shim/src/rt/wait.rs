@@ -1,12 +1,13 @@
 //! Cores of wait and test: one comparison on one or several symmetric variables of this PE.
 
+use super::process::pe::this;
 use super::record::{Answer, call, waited};
 use super::{Runtime, die, ok};
 use crate::ctypes::*;
 use angara::Comparison;
 use angara_protocol::calls::Action;
 use std::fmt::Display;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
 /// `SHMEM_CMP_EQ` and so on, as in `shmem.h`.
 pub(crate) const CMP_EQ: int = 1;
@@ -106,10 +107,6 @@ unsafe fn wait_for<T: Waitable>(s: &Runtime, name: Name, ivar: *mut T, cmp: int,
     ok(name, None, s.job.wait_word(ivar.cast(), T::comparison(cmp, value), ready, &what));
 }
 
-/// Failed tests since the last success: a program that polls must not keep a core from the PE that
-/// would make its test succeed.
-static FAILED: AtomicU32 = AtomicU32::new(0);
-
 /// Before a test. Where time is virtual it takes some.
 #[inline]
 fn look(s: &Runtime) {
@@ -121,11 +118,13 @@ fn look(s: &Runtime) {
 
 #[inline]
 fn tested(s: &Runtime, success: bool) -> bool {
+    // A program that polls must not keep a core from the PE that would make its test succeed.
+    let failed_tests = &this().failed_tests;
     if success {
-        FAILED.store(0, Ordering::Relaxed);
+        failed_tests.store(0, Ordering::Relaxed);
     } else if !s.timed {
-        let failed = FAILED.load(Ordering::Relaxed).wrapping_add(1);
-        FAILED.store(failed, Ordering::Relaxed);
+        let failed = failed_tests.load(Ordering::Relaxed).wrapping_add(1);
+        failed_tests.store(failed, Ordering::Relaxed);
         if s.job.geometry().crowded || failed > 100 {
             std::thread::yield_now();
         }
@@ -145,9 +144,6 @@ pub(crate) unsafe fn test<T: Waitable>(name: Name, ivar: *mut T, cmp: int, value
     });
     found as int
 }
-
-/// Where the next search for any ready variable starts.
-static NEXT: AtomicUsize = AtomicUsize::new(0);
 
 /// A group of variables; those with a non-zero status are left out.
 struct Group<T> {
@@ -192,11 +188,11 @@ impl<T: Waitable> Group<T> {
     /// # Safety
     /// As [`Group::members`].
     unsafe fn first(&self) -> Option<usize> {
-        let start = NEXT.load(Ordering::Relaxed).min(self.nelems);
+        let start = this().next_search.load(Ordering::Relaxed).min(self.nelems);
         // SAFETY: as above; indices below nelems.
         let found = (start..self.nelems).chain(0..start).find(|i| unsafe { self.included(*i) && self.ready(*i) });
         if let Some(i) = found {
-            NEXT.store(i + 1, Ordering::Relaxed);
+            this().next_search.store(i + 1, Ordering::Relaxed);
         }
         found
     }

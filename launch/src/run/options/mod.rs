@@ -151,6 +151,11 @@ pub struct RunArgs {
     /// timers say so, and two runs are equal
     #[arg(long, value_enum, default_value_t = Clock::Wall, help_heading = VIRTUAL_TIME)]
     pub clock: Clock,
+    /// With --clock virtual: PEs as processes; as coroutines of one process, which has many more of them and is faster; or auto:
+    /// coroutines where program and options allow it
+    #[arg(long, value_enum, value_name = "HOW", default_value_t = PesAs::Processes, hide_possible_values = true,
+          help_heading = VIRTUAL_TIME)]
+    pub pes_as: PesAs,
     /// With --clock virtual: write to this file what each PE posts and what it waits for; `angara sim run --workload
     /// trace:FILE` replays it, on this network or another one
     #[arg(long, value_name = "FILE.atr", help_heading = VIRTUAL_TIME)]
@@ -265,6 +270,17 @@ pub enum Clock {
     Virtual,
 }
 
+/// `--pes-as`.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PesAs {
+    /// A process each.
+    Processes,
+    /// All in one process, on one thread.
+    Coroutines,
+    /// The latter where that is possible.
+    Auto,
+}
+
 /// `--check`.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Check {
@@ -349,6 +365,8 @@ pub struct JobPlan {
     pub wraps: Vec<Wrap>,
     /// Time is virtual.
     pub virtual_time: Option<VirtualPlan>,
+    /// What PEs are; nothing is left to be decided.
+    pub pes_as: PesAs,
     /// Where PEs note their calls, if they have to.
     pub notes: Option<Arc<Notes>>,
     /// What PEs are expected to send each other, if that places them.
@@ -458,6 +476,7 @@ impl JobPlan {
             env,
             wraps: wrap::of(args)?,
             virtual_time,
+            pes_as: args.pes_as,
             notes: None,
             expected,
         })

@@ -245,9 +245,9 @@ impl Fake {
         let (counters_fd, _) = make(angara_abi::account::Counters::bytes(self.pes), Access::Shared);
         let (csr_fd, csr) = make(angara_abi::csr::CSR_BYTES, Access::ReadOnly);
         csr.stamp_page(PageKind::Csr, angara_abi::csr::CSR_BYTES).unwrap();
-        let (channel_fds, channel) = Channel::create("fake").unwrap();
+        let (channel_fds, channel) = Channel::create(&angara_abi::shm::Source::Files, "fake").unwrap();
         let doorbell = rustix::event::eventfd(0, rustix::event::EventfdFlags::NONBLOCK).unwrap();
-        let ChannelFds { page, status, ring, dma } = channel_fds;
+        let ChannelFds { page, status, ring, dma } = channel_fds.expect("files");
         let copy = |fd: &OwnedFd| fd.try_clone().unwrap();
         let fds = vec![
             copy(&self.page.0),

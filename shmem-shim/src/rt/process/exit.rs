@@ -5,10 +5,12 @@
 //! at most a moment: those that wait in the library when they notice, those that compute when their launcher sends
 //! SIGTERM. Nothing here may wait for a PE, nor for a thread that may hold a lock for ever.
 
+use super::inside::host;
+use super::pe::this;
 use super::{fork, init};
 use crate::ctypes::*;
 use crate::rt::{state, try_state};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -22,8 +24,6 @@ const LOOK: Duration = Duration::from_millis(5);
 const AGAIN_MAX: u32 = 50;
 const AGAIN_US: i64 = 2000;
 
-/// Thread that runs the handlers of `exit` for `shmem_global_exit`; 0 is none.
-static EXITER: AtomicI32 = AtomicI32::new(0);
 /// SIGTERM has come while the process was ending anyway.
 static TOLD: AtomicBool = AtomicBool::new(false);
 /// A thread flushes the streams, after which the process ends.
@@ -38,14 +38,18 @@ fn this_thread() -> i32 {
 
 /// `shmem_global_exit` was called on this PE.
 pub(crate) fn under_way() -> bool {
-    EXITER.load(Ordering::Relaxed) != 0
+    this().exiter.load(Ordering::Relaxed) != 0
 }
 
 /// Runs after `main` returned or `exit` was called.
 pub(crate) extern "C" fn at_exit(status: i32, _: *mut void) {
-    if fork::in_child() {
-        return;
+    if !fork::in_child() {
+        ended_inside(status);
     }
+}
+
+/// The same for one of several PEs of this process, behind its program's own handlers.
+pub(super) extern "C" fn ended_inside(status: i32) {
     if under_way() || status == 0 {
         init::goodbye(!under_way());
     }
@@ -57,12 +61,17 @@ pub(crate) fn global_exit(name: Name, status: int) -> ! {
     let s = state(name);
     if !fork::in_child() {
         let me = this_thread();
-        match EXITER.compare_exchange(0, me, Ordering::AcqRel, Ordering::Acquire) {
+        match this().exiter.compare_exchange(0, me, Ordering::AcqRel, Ordering::Acquire) {
             Err(other) if other != me => stand_still(),
             _ => {}
         }
-        outlast_sigterm();
+        if host().is_none() {
+            outlast_sigterm();
+        }
         s.job.abort(status, &format!("PE {} called {name}({status})", s.me), true);
+    }
+    if let Some(host) = host() {
+        (host.exit)(status);
     }
     // From a handler of `exit` this goes on with those that are left.
     // SAFETY: ends the process as the program itself would.
@@ -81,10 +90,16 @@ fn stand_still() -> ! {
 /// later. Leaving first would look like the failure itself.
 pub(crate) fn with_the_job(status: i32) -> ! {
     let ordered = try_state().and_then(|s| s.job.exit_status());
+    if host().is_some() {
+        if ordered.is_some() {
+            flush();
+        }
+        leave(ordered.unwrap_or(status));
+    }
     if let Some(s) = try_state() {
         s.job.adapter().read_real_clocks();
     }
-    match EXITER.load(Ordering::Acquire) {
+    match this().exiter.load(Ordering::Acquire) {
         0 => {}
         exiter if exiter == this_thread() => {
             // A handler of `exit` waits for other PEs, which are gone: those behind it cannot run.
@@ -110,8 +125,11 @@ pub(crate) fn failed(status: i32, line: &str, reason: &str) -> ! {
         s.job.adapter().read_real_clocks();
     }
     flush();
-    // SAFETY: writes a live buffer.
-    unsafe { libc::write(2, line.as_ptr().cast(), line.len()) };
+    match host() {
+        Some(host) => (host.complain)(line.as_ptr(), line.len()),
+        // SAFETY: writes a live buffer.
+        None => drop(unsafe { libc::write(2, line.as_ptr().cast(), line.len()) }),
+    }
     if let Some(s) = try_state()
         && !fork::in_child()
     {
@@ -122,6 +140,9 @@ pub(crate) fn failed(status: i32, line: &str, reason: &str) -> ! {
 
 /// Ends the process without destructors, which could wait for PEs that are gone.
 fn leave(status: i32) -> ! {
+    if let Some(host) = host() {
+        (host.leave)(status);
+    }
     // SAFETY: ends the process.
     unsafe { libc::_exit(status) }
 }
@@ -133,6 +154,9 @@ fn flush_now() {
 
 /// Flushes the program's standard streams, unless that takes too long.
 fn flush() {
+    if let Some(host) = host() {
+        return (host.flush)();
+    }
     let (tell, told) = mpsc::channel();
     let flusher = std::thread::Builder::new().name("angara-flush".into()).spawn(move || {
         flush_now();
@@ -178,7 +202,7 @@ fn outlast_sigterm() {
 
 /// Has SIGTERM flush the streams if the program is being ended in order. For a program that does nothing about it.
 pub(crate) fn catch_sigterm() {
-    if disposition(libc::SIGTERM).sa_sigaction != libc::SIG_DFL {
+    if host().is_some() || disposition(libc::SIGTERM).sa_sigaction != libc::SIG_DFL {
         return;
     }
     // SAFETY: the callback below has the right type and gets the address of nothing.

@@ -10,6 +10,7 @@
 //! may meet the next: each PE clears its heap and the library's words behind the last barrier of the one and before the
 //! first of the other, in which nobody else writes to them.
 
+use super::pe::this;
 use super::{elf, exit, fork, statics};
 use crate::ctypes::*;
 use crate::rt::collectives::{coll, p2p, streams, table, trees};
@@ -30,7 +31,7 @@ const THREAD_MOST: int = 3;
 
 /// How far joining the job has come before init.
 #[allow(clippy::large_enum_variant)] // there is one
-enum Boot {
+pub(crate) enum Boot {
     /// Not tried: the library was loaded late.
     Later,
     /// Joined.
@@ -42,10 +43,6 @@ enum Boot {
     /// Finalized: the last life's state.
     Resting(Box<Runtime>),
 }
-
-static BOOT: Mutex<Boot> = Mutex::new(Boot::Later);
-/// Started by `start_pes`, whose programs never call finalize.
-static OLD_STYLE: AtomicBool = AtomicBool::new(false);
 
 #[used]
 #[unsafe(link_section = ".init_array")]
@@ -61,7 +58,7 @@ extern "C" fn constructor() {
     let errno = unsafe { *libc::__errno_location() };
     if let Some(segments) = elf::symmetric_segments() {
         let boot = std::panic::catch_unwind(|| join(segments));
-        *lock(&BOOT) = match boot {
+        *lock(&this().boot) = match boot {
             Ok(Ok(job)) => Boot::Joined(job),
             Ok(Err(why)) => Boot::Failed(why, None),
             Err(_) => Boot::Failed("internal error while joining the job (see above)".into(), None),
@@ -122,14 +119,14 @@ fn solo_heap() -> Result<usize, String> {
 
 /// This process is about to exit with success; `finish` if a program that never finalizes is to do so now.
 pub(crate) fn goodbye(finish: bool) {
-    if finish && OLD_STYLE.load(Ordering::Relaxed) && try_state().is_some() {
+    if finish && this().old_style.load(Ordering::Relaxed) && try_state().is_some() {
         finalize(&"start_pes (at exit)");
     }
     if let Some(s) = try_state() {
         return s.job.detach();
     }
     // A thread that still starts the job keeps the lock; then the daemon notices the exit.
-    if let Ok(boot) = BOOT.try_lock() {
+    if let Ok(boot) = this().boot.try_lock() {
         match &*boot {
             Boot::Joined(job) | Boot::Failed(_, Some(job)) => job.detach(),
             Boot::Resting(state) => state.job.detach(),
@@ -140,7 +137,7 @@ pub(crate) fn goodbye(finish: bool) {
 
 /// Starts, or counts one more start. Errors are for the caller to report.
 fn start(name: Name, level: int) -> Result<(), String> {
-    let mut boot = lock(&BOOT);
+    let mut boot = lock(&this().boot);
     if let Some(s) = try_state() {
         s.inits.fetch_add(1, Ordering::Relaxed);
         return Ok(());
@@ -293,8 +290,8 @@ fn leave(s: &'static Runtime, name: Name) {
     ok(name, None, s.job.quiet_barrier());
     shmemx::forget_requests();
     ok(name, None, s.job.rest());
-    OLD_STYLE.store(false, Ordering::Relaxed);
-    let mut boot = lock(&BOOT);
+    this().old_style.store(false, Ordering::Relaxed);
+    let mut boot = lock(&this().boot);
     let states = [&STATE, &TOLD].map(|place| place.swap(std::ptr::null_mut(), Ordering::AcqRel));
     if let Some(state) = states.into_iter().find(|state| !state.is_null()) {
         // SAFETY: a box that `start` has leaked and nobody else takes back; threads that still look at it may until the
@@ -305,14 +302,14 @@ fn leave(s: &'static Runtime, name: Name) {
 
 pub(crate) fn start_pes(name: Name, _npes: int) {
     if try_state().is_none() {
-        OLD_STYLE.store(true, Ordering::Relaxed);
+        this().old_style.store(true, Ordering::Relaxed);
         init(name);
     }
 }
 
 /// Why a routine finds no job.
 pub(crate) fn why_no_state() -> String {
-    match &*lock(&BOOT) {
+    match &*lock(&this().boot) {
         Boot::Resting(_) => "called after shmem_finalize".into(),
         Boot::Failed(why, _) => format!("the job could not be joined: {why}"),
         _ => "called before shmem_init".into(),

@@ -1,0 +1,134 @@
+//! PEs as coroutines: all of a job in one process, which is its daemon, too.
+//!
+//! The process is started in place of a private daemon. Once there is a job it is told what to run, and says how each PE has
+//! ended. For whoever watches the job its PEs are like processes of another host.
+
+use super::forward::{Chunk, Input, Output, copy_input, pump};
+use super::options::{JobPlan, RunArgs};
+use super::spawn::{End, Frame, Processes};
+use angara_abi::JobId;
+use angara_client::daemon::WithPes;
+use angara_protocol::inside::{FromPes, StartPes, ToPes};
+use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{ExitStatus, Stdio};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::{mpsc, oneshot};
+
+/// Frames waiting for the stream.
+const QUEUE: usize = 16;
+/// Bytes of a stack where the limit on stacks says nothing better: the usual limit.
+const STACK: u64 = 8 << 20;
+
+/// Standard input of the process.
+pub(super) fn input() -> Stdio {
+    match Input::here() {
+        Input::Inherit | Input::Debug => Stdio::inherit(),
+        Input::Copy => Stdio::piped(),
+        Input::Nothing => Stdio::null(),
+    }
+}
+
+/// Bytes of each PE's stack: as many as a process may have.
+fn stack() -> u64 {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Stack).current;
+    limit.filter(|bytes| *bytes < STACK).unwrap_or(STACK)
+}
+
+/// Has the PEs of a job started, which are `processes` from then on.
+pub(super) fn start(
+    with: WithPes,
+    (job, key): (JobId, &str),
+    (args, plan): (&RunArgs, &JobPlan),
+    (out, err): (&Output, &Output),
+    processes: &mut Processes,
+) {
+    let WithPes { reader, writer, input, out: from_out, err: from_err } = with;
+    for (from, to) in [(Source::Out(from_out), out), (Source::Err(from_err), err)] {
+        processes.pump(forward(from, to.lines.clone()));
+    }
+    if let Some(input) = input {
+        tokio::spawn(copy_input(input));
+    }
+    let bytes = |text: &std::ffi::OsStr| text.as_bytes().to_vec();
+    let file = std::path::absolute(&plan.program).unwrap_or_else(|_| plan.program.clone());
+    let start = StartPes {
+        job,
+        key: key.into(),
+        pes: args.pes,
+        file: bytes(file.as_os_str()),
+        argv: args.command.iter().map(|word| bytes(word)).collect(),
+        env: plan.env.iter().map(|(name, value)| (bytes(name), bytes(value))).collect(),
+        label: args.label,
+        stack: stack(),
+    };
+    let (frames, queue) = mpsc::channel::<Frame>(QUEUE);
+    let writer = tokio::spawn(send(writer, ToPes::Start(Box::new(start)), queue));
+    processes.add_host(frames, writer.abort_handle());
+    let mut ends = BTreeMap::new();
+    for pe in 0..args.pes {
+        let (tell, end) = oneshot::channel();
+        ends.insert(pe, tell);
+        processes.expect_inside(pe, async move { end.await.unwrap_or(End::Lost(String::new())) });
+    }
+    processes.pump(collect(reader, ends));
+}
+
+enum Source {
+    Out(tokio::process::ChildStdout),
+    Err(tokio::process::ChildStderr),
+}
+
+/// What PEs write one after the other comes out in this order.
+async fn forward(from: Source, to: mpsc::Sender<Chunk>) {
+    match from {
+        Source::Out(from) => pump(from, to, 0, None).await,
+        Source::Err(from) => pump(from, to, 0, None).await,
+    }
+}
+
+async fn send(mut to: OwnedWriteHalf, start: ToPes, mut signals: mpsc::Receiver<Frame>) {
+    let mut next = Some(start);
+    while let Some(word) = next {
+        let mut line = serde_json::to_vec(&word).expect("plain data");
+        line.push(b'\n');
+        if to.write_all(&line).await.is_err() {
+            return;
+        }
+        next = match signals.recv().await {
+            Some((_, bytes)) => bytes.try_into().ok().map(|raw| ToPes::Signal(i32::from_le_bytes(raw))),
+            None => None,
+        };
+    }
+}
+
+/// Passes on how PEs end. Those of whom nothing is heard are lost with their process, of which the daemon's connection tells.
+async fn collect(mut from: BufReader<OwnedReadHalf>, mut ends: BTreeMap<u32, oneshot::Sender<End>>) {
+    let mut line = Vec::new();
+    while let Ok(1..) = from.read_until(b'\n', &mut line).await {
+        match serde_json::from_slice(&line) {
+            Ok(FromPes::Ended(pe, raw)) => {
+                if let Some(tell) = ends.remove(&pe) {
+                    let _ = tell.send(End::Exit(ExitStatus::from_raw(raw)));
+                }
+            }
+            Ok(FromPes::Refused(why, remedy)) => {
+                // The first says it for all.
+                let why = format!("{why}\nangara: try: {remedy}");
+                if let Some((_, tell)) = ends.pop_first() {
+                    let _ = tell.send(End::NotStarted(why));
+                }
+                // They have never been there.
+                std::mem::take(&mut ends)
+                    .into_values()
+                    .for_each(|tell| drop(tell.send(End::Exit(ExitStatus::from_raw(0)))));
+            }
+            Ok(FromPes::Ready) | Err(_) => {}
+        }
+        line.clear();
+    }
+    let killed = ExitStatus::from_raw(rustix::process::Signal::KILL.as_raw());
+    ends.into_values().for_each(|tell| drop(tell.send(End::Exit(killed))));
+}

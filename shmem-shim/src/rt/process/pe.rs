@@ -1,0 +1,52 @@
+//! What this library keeps of a PE beside the state of its job ([`crate::rt::Runtime`]). A process is one PE, or has all PEs of
+//! a job, which take turns ([`super::inside`]).
+
+use super::init::Boot;
+use crate::rt::shmemx::Request;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+
+/// A PE.
+pub(crate) struct Pe {
+    /// How far joining the job has come.
+    pub(crate) boot: Mutex<Boot>,
+    /// Started by `start_pes`, whose programs never call finalize.
+    pub(crate) old_style: AtomicBool,
+    /// Thread that runs the handlers of `exit` for `shmem_global_exit`; 0 is none.
+    pub(crate) exiter: AtomicI32,
+    /// Requests not waited for yet; a handle is the index plus one.
+    pub(crate) requests: Mutex<Vec<Option<Request>>>,
+    /// Failed tests since the last success.
+    pub(crate) failed_tests: AtomicU32,
+    /// Where the next search for any ready variable starts.
+    pub(crate) next_search: AtomicUsize,
+}
+
+impl Pe {
+    pub(crate) const fn new(boot: Boot) -> Pe {
+        Pe {
+            boot: Mutex::new(boot),
+            old_style: AtomicBool::new(false),
+            exiter: AtomicI32::new(0),
+            requests: Mutex::new(Vec::new()),
+            failed_tests: AtomicU32::new(0),
+            next_search: AtomicUsize::new(0),
+        }
+    }
+}
+
+/// The process, where it is one PE.
+static ALONE: Pe = Pe::new(Boot::Later);
+/// The PE whose turn it is.
+static TURN: AtomicPtr<Pe> = AtomicPtr::new((&raw const ALONE).cast_mut());
+
+/// The PE whose turn it is.
+pub(crate) fn this() -> &'static Pe {
+    // SAFETY: one of this process's, which all stay.
+    unsafe { &*TURN.load(Ordering::Relaxed) }
+}
+
+/// It is the turn of this PE from now on; of none of several, if there is none.
+pub(crate) fn turn_to(pe: Option<&'static Pe>) {
+    TURN.store(std::ptr::from_ref(pe.unwrap_or(&ALONE)).cast_mut(), Ordering::Relaxed);
+}
