@@ -182,19 +182,28 @@ unsafe extern "C" fn cxa_finalize(_: *mut c_void) {
     unsafe { run(0, |h| &mut h.exit) }
 }
 
-/// Has libc's own calls of `exit`, as in `argp_parse`, end the PE only. Each call is good for one exit.
+/// What a PE says whose program was ended by libc itself.
+const BY_LIBC: &[u8] = b"a function of libc ended this program; its status is not known, 1 is taken\n";
+
+/// Has calls of `exit` inside libc end the PE only. Each call of this is good for one exit.
+///
+/// libc first calls the destructors of the thread's objects, the last registered first. To be the first of all, this is
+/// called when a PE begins: what the host's thread registered before stays alive.
 pub(crate) fn catch_exits_of_libc() {
     unsafe extern "C" {
-        #[link_name = "on_exit"]
-        fn register(f: unsafe extern "C" fn(c_int, *mut c_void), with: *mut c_void) -> c_int;
+        fn __cxa_thread_atexit_impl(f: Plain, with: *mut c_void, object: *mut c_void) -> c_int;
     }
-    unsafe extern "C" fn caught(status: c_int, _: *mut c_void) {
+    unsafe extern "C" fn thread_ends(_: *mut c_void) {
         if !CURRENT.load(Ordering::Relaxed).is_null() {
             catch_exits_of_libc();
             // SAFETY: a PE runs, so libc was called on its stack.
-            unsafe { exit(status) }
+            unsafe {
+                let (pe, sink) = (current().number, current().hooks.sink);
+                sink(pe, 2, BY_LIBC.as_ptr(), BY_LIBC.len());
+                exit(1)
+            }
         }
     }
     // SAFETY: the function lives as long as the process.
-    unsafe { register(caught, std::ptr::null_mut()) };
+    unsafe { __cxa_thread_atexit_impl(thread_ends, std::ptr::null_mut(), std::ptr::null_mut()) };
 }

@@ -89,7 +89,6 @@ impl Pes {
         if TAKEN.swap(true, Ordering::Acquire) {
             return Err(refuse("PEs of another program run in this process".into()));
         }
-        exit::catch_exits_of_libc();
         // SAFETY: this set is the only one; libc reads the name, which lives as long as the set.
         let name_before = unsafe {
             (*HOST.get()).thread = libc::pthread_self();
@@ -151,6 +150,7 @@ impl Pes {
             sp: 0,
             number: start.number,
             life: Life::Lives,
+            fresh: true,
             base: slice as usize,
             image: &raw const *self.image,
             stack: StackRange { low, top: (stack.low as usize + stack.len) & !15, guarded: stack.guard },
@@ -194,6 +194,7 @@ impl Pes {
         // exchange of the thread-local bytes until they are back, no code here uses any.
         unsafe {
             match (*pe).life {
+                Life::Lives if std::mem::take(&mut (*pe).fresh) => exit::catch_exits_of_libc(),
                 Life::Lives => {}
                 Life::Ended(status) => return Event::Ended(status),
                 Life::Crashed => return Event::Ended(128 + (*HOST.get()).fault.crash().signal),

@@ -35,6 +35,8 @@ pub(crate) struct Record {
     pub(crate) sp: usize,
     pub(crate) number: u32,
     pub(crate) life: Life,
+    /// It never ran.
+    pub(crate) fresh: bool,
     /// Address of its image.
     pub(crate) base: usize,
     pub(crate) image: *const Image,

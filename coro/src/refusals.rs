@@ -18,6 +18,7 @@ const LOADS: &str = "loads libraries of its own";
 const STACKS: &str = "switches stacks itself";
 const SANITIZER: &str = "belongs to a sanitizer build";
 const WIDE: &str = "writes wide characters to a stream";
+const EXITS: &str = "may end the process from inside libc";
 const TLS: &str = "registers destructors of thread-local objects";
 
 macro_rules! refused {
@@ -37,6 +38,7 @@ pub const REFUSED_IMPORTS: &[Refused] = refused! {
         "setresgid" "setgroups" "initgroups" "setfsuid" "setfsgid" "setsid" "setpgid" "setpgrp" "setrlimit*" "prlimit*"
         "prctl" "arch_prctl" "personality" "dup2" "dup3" "hcreate" "hdestroy" "mallopt" "brk" "sbrk" "mlockall" "nice"
         "setpriority" "closefrom" "close_range" "uselocale" "sched_setaffinity";
+    EXITS: "argp_*";
     LOADS: "dlopen" "dlmopen";
     STACKS: "makecontext" "swapcontext" "setcontext";
     SANITIZER: "__asan_*" "__tsan_*" "__ubsan_*" "__msan_*" "__hwasan_*" "__lsan_*";

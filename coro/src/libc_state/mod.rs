@@ -5,6 +5,7 @@ mod drand;
 mod environment;
 pub(crate) mod files;
 mod getopt;
+mod messages;
 mod random;
 pub(crate) mod streams;
 mod strtok;
@@ -28,6 +29,8 @@ pub(crate) struct State {
     files: Vec<*mut libc::FILE>,
     cxx: cxx::Formats,
     getopt_begun: bool,
+    /// The program's name, as it was started.
+    name: *const c_char,
 }
 
 impl Default for State {
@@ -43,6 +46,7 @@ impl Default for State {
             files: Vec::new(),
             cxx: Default::default(),
             getopt_begun: false,
+            name: std::ptr::null(),
         }
     }
 }
@@ -58,6 +62,7 @@ pub(crate) fn symbol(name: &str) -> Option<usize> {
         streams::symbol,
         files::symbol,
         cxx::symbol,
+        messages::symbol,
     ];
     of.iter().find_map(|f| f(name)).map(|f| f as usize)
 }
@@ -86,6 +91,8 @@ impl State {
         self.variables.stdout = self.streams.output;
         self.variables.stderr = self.streams.error;
         self.variables.environ = environ;
+        // SAFETY: the pointers to the arguments and their null lie just before; after the count, if there are none.
+        self.name = unsafe { first_argument(environ) };
         self.cxx = cxx::Formats::fresh();
         Ok(())
     }
@@ -161,6 +168,21 @@ impl State {
             self.environment.free();
             self.random.free();
         }
+    }
+}
+
+/// The first argument of a stack as the kernel lays it out, by the place of its environment; null if there is none.
+///
+/// # Safety
+/// The environment lies on such a stack.
+unsafe fn first_argument(environ: *mut *mut c_char) -> *const c_char {
+    // SAFETY: before the environment lie null, the arguments and their count.
+    unsafe {
+        let mut count = 0;
+        while *environ.sub(2 + count) as usize != count {
+            count += 1;
+        }
+        *environ.sub(1 + count)
     }
 }
 

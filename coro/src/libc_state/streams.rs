@@ -182,7 +182,7 @@ pub(super) fn symbol(name: &str) -> Option<*const ()> {
     })
 }
 
-unsafe extern "C" fn write(fd: c_int, bytes: *const c_void, len: usize) -> isize {
+pub(super) unsafe extern "C" fn write(fd: c_int, bytes: *const c_void, len: usize) -> isize {
     // SAFETY: the program's bytes; no reference to the record lives while the sink runs.
     unsafe {
         if fd != 1 && fd != 2 {
