@@ -1,0 +1,176 @@
+//! Signals that end a PE: found on a stack of their own, they end the PE and leave the others alone.
+
+use crate::PAGE;
+use crate::record::{CURRENT, HOST, Life, OneThread, Record};
+use crate::switch;
+use std::ffi::{c_int, c_void};
+use std::io;
+use std::sync::atomic::Ordering;
+
+const SIGNALS: [c_int; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGABRT];
+const FRAMES: usize = 32;
+/// Bytes of stack that are looked through for return addresses.
+const DEPTH: usize = 256 << 10;
+const SIGNAL_STACK: usize = 64 << 10;
+
+/// What ended a PE.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Crash {
+    /// Number of the signal.
+    pub signal: i32,
+    /// The address that could not be used; 0 for SIGABRT and for a canary found dead.
+    pub address: usize,
+    /// The instruction; 0 for a canary found dead.
+    pub rip: usize,
+    /// The stack was too small.
+    pub stack_overflow: bool,
+    /// Addresses in the program, the innermost first: the instruction itself if it is the program's, then what on the
+    /// stack looks like return addresses. Old ones may be among them.
+    pub frames: Vec<usize>,
+}
+
+/// The same without memory from malloc, for the handler.
+#[derive(Clone, Copy)]
+pub(crate) struct Fault {
+    signal: c_int,
+    address: usize,
+    rip: usize,
+    overflow: bool,
+    frames: [usize; FRAMES],
+    count: usize,
+}
+
+impl Fault {
+    pub(crate) const NONE: Fault =
+        Fault { signal: 0, address: 0, rip: 0, overflow: false, frames: [0; FRAMES], count: 0 };
+
+    pub(crate) fn crash(&self) -> Crash {
+        Crash {
+            signal: self.signal,
+            address: self.address,
+            rip: self.rip,
+            stack_overflow: self.overflow,
+            frames: self.frames[..self.count].to_vec(),
+        }
+    }
+
+    fn add(&mut self, frame: usize) {
+        if let Some(place) = self.frames.get_mut(self.count) {
+            *place = frame;
+            self.count += 1;
+        }
+    }
+}
+
+/// What these signals did before.
+static BEFORE: OneThread<[Option<libc::sigaction>; SIGNALS.len()]> = OneThread::new([None; SIGNALS.len()]);
+
+/// Takes the signals. The calling thread gets a stack for them.
+pub(crate) fn install() -> io::Result<()> {
+    // SAFETY: the stack is never given back; the handler keeps to what is allowed in one.
+    unsafe {
+        let (rw, private) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        let stack = libc::mmap(std::ptr::null_mut(), SIGNAL_STACK, rw, private, -1, 0);
+        if stack == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let stack = libc::stack_t { ss_sp: stack, ss_flags: 0, ss_size: SIGNAL_STACK };
+        if libc::sigaltstack(&stack, std::ptr::null_mut()) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = handle as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+        for (i, signal) in SIGNALS.into_iter().enumerate() {
+            let mut before: libc::sigaction = std::mem::zeroed();
+            if libc::sigaction(signal, &action, &mut before) != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            if before.sa_sigaction != action.sa_sigaction {
+                (*BEFORE.get())[i] = Some(before);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Runs on the stack for signals, perhaps with a PE's thread-local bytes in place: nothing here may use the host's.
+unsafe extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    // SAFETY: the kernel passes both; a PE that runs does so on the thread that hosts PEs, which gets this signal.
+    unsafe {
+        let pe = CURRENT.load(Ordering::Relaxed);
+        if pe.is_null() || libc::pthread_self() != (*HOST.get()).thread {
+            let before = SIGNALS.iter().position(|s| *s == signal).and_then(|i| (*BEFORE.get())[i]);
+            // The instruction runs again, or abort() raises again, with what the signal did before.
+            libc::sigaction(signal, &before.unwrap_or(std::mem::zeroed()), std::ptr::null_mut());
+            return;
+        }
+        let context = &*context.cast::<libc::ucontext_t>();
+        let registers = &context.uc_mcontext.gregs;
+        let (rip, rsp) = (registers[libc::REG_RIP as usize] as usize, registers[libc::REG_RSP as usize] as usize);
+        let address = if signal == libc::SIGABRT { 0 } else { (*info).si_addr() as usize };
+        let fault = &mut (*HOST.get()).fault;
+        *fault = Fault { signal, address, rip, ..Fault::NONE };
+        let stack = (*pe).stack;
+        let outside = !(stack.low..stack.top).contains(&rsp);
+        let in_guard = stack.guarded && (stack.low - PAGE..stack.low).contains(&address);
+        fault.overflow = signal != libc::SIGABRT && (outside || in_guard);
+        look_for_frames(fault, &*pe, rip, rsp);
+        (*pe).life = Life::Crashed;
+        libc::pthread_sigmask(libc::SIG_SETMASK, &context.uc_sigmask, std::ptr::null_mut());
+        switch::to_host(pe);
+        libc::abort()
+    }
+}
+
+/// # Safety
+/// The PE's image and stack are mapped.
+unsafe fn look_for_frames(fault: &mut Fault, pe: &Record, rip: usize, rsp: usize) {
+    // SAFETY: the image outlives its PEs; words are read between the stack's ends, bytes inside the image.
+    unsafe {
+        let image = &*pe.image;
+        let is_code = |at: usize| {
+            image.program().headers.iter().any(|h| {
+                let code = h.is_load() && h.flags & libc::PF_X != 0;
+                code && (pe.base + h.vaddr + 8..pe.base + h.end()).contains(&at)
+            })
+        };
+        if is_code(rip) {
+            fault.add(rip);
+        }
+        let from = rsp.max(pe.stack.low).next_multiple_of(8);
+        let to = pe.stack.top.min(from.saturating_add(DEPTH));
+        for at in (from..to).step_by(8) {
+            let word = (at as *const usize).read();
+            if is_code(word) && follows_call(std::slice::from_raw_parts((word - 7) as *const u8, 7)) {
+                fault.add(word);
+            }
+        }
+    }
+}
+
+/// These bytes end with a call instruction: to a distance, or through a register or memory.
+fn follows_call(before: &[u8]) -> bool {
+    let through = |len: usize| before[7 - len] == 0xff && before[8 - len] >> 3 & 7 == 2;
+    before[2] == 0xe8 || through(2) || through(3) || through(4) || through(6) || through(7)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn call_instructions_are_known() {
+        let ends_with = |code: &[u8]| {
+            let mut bytes = [0x90; 7];
+            bytes[7 - code.len()..].copy_from_slice(code);
+            follows_call(&bytes)
+        };
+        assert!(ends_with(&[0xe8, 1, 2, 3, 4]), "call near");
+        assert!(ends_with(&[0xff, 0xd0]), "call rax");
+        assert!(ends_with(&[0xff, 0x15, 1, 2, 3, 4]), "call [rip + d]");
+        assert!(ends_with(&[0xff, 0x50, 8]), "call [rax + 8]");
+        assert!(!ends_with(&[0xe9, 1, 2, 3, 4]), "jump");
+        assert!(!ends_with(&[0xff, 0xe0]), "jump to rax");
+    }
+}

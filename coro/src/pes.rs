@@ -1,0 +1,286 @@
+//! The PEs of this thread.
+
+use crate::crash::Crash;
+use crate::image::{Image, Unwinder};
+use crate::libc_state::variables::Variables;
+use crate::libc_state::{State, streams};
+use crate::record::{CURRENT, HOST, Life, Record, StackRange};
+use crate::{PAGE, Refusal, Sink, crash, exit, start, switch, tls};
+use std::collections::BTreeMap;
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Words at the low end of a stack that show that it was too small.
+const CANARY: [u64; 8] = [0x5aa5_c33c_0ff0_9669; 8];
+
+/// Functions of the host that PEs call on their stacks; see the rule in the crate's description.
+#[derive(Clone, Copy, Debug)]
+pub struct Hooks {
+    /// Gets what PEs write to their standard output and error.
+    pub sink: Sink,
+    /// Called when a PE's handlers and destructors ran and its streams are flushed. It may call [`crate::stand`].
+    pub at_exit: Option<extern "C" fn(status: c_int)>,
+}
+
+/// Memory for a stack.
+#[derive(Clone, Copy, Debug)]
+pub struct Stack {
+    /// Lowest address, of a page.
+    pub low: *mut u8,
+    /// Bytes.
+    pub len: usize,
+    /// The lowest page is made inaccessible: an overflow is found at once, for two mappings a PE.
+    pub guard: bool,
+}
+
+/// What a PE begins with.
+#[derive(Clone, Copy, Debug)]
+pub struct Start<'a> {
+    /// Its number, for the sink. PE 0 has the host's standard input.
+    pub number: u32,
+    /// The program's name and arguments.
+    pub args: &'a [&'a CStr],
+    /// NAME=VALUE of this PE alone; they take the place of the common ones of the same name.
+    pub env: &'a [CString],
+}
+
+/// Why [`Pes::resume`] returned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Library code called [`crate::stand`].
+    Yielded,
+    /// The PE ended with this exit status.
+    Ended(i32),
+    /// A signal ended it, or its stack was too small.
+    Crashed(Crash),
+}
+
+/// PEs of one program. Only one such set exists at a time in a process, and it stays on its thread.
+pub struct Pes {
+    image: Box<Image>,
+    hooks: Hooks,
+    env: Vec<CString>,
+    // Addresses, for a PE's code reaches its record while the host holds `self`.
+    records: Vec<*mut Record>,
+    guards: Vec<*mut u8>,
+    by_address: BTreeMap<usize, usize>,
+    buffers: streams::Buffers,
+    name_before: *mut c_char,
+    _name: CString,
+}
+
+static TAKEN: AtomicBool = AtomicBool::new(false);
+
+unsafe extern "C" {
+    static mut program_invocation_short_name: *mut c_char;
+}
+
+impl Pes {
+    /// A set without PEs. `env` is the environment that they have in common.
+    pub fn new(image: Image, hooks: Hooks, env: Vec<CString>) -> Result<Pes, Refusal> {
+        let path = image.program().path().to_owned();
+        let refuse = |why: String| Refusal::new(&path, why);
+        if image.program().tls.is_some() {
+            tls::check().map_err(refuse)?;
+        }
+        let name = path.file_name().unwrap_or(path.as_os_str()).as_encoded_bytes();
+        let name = CString::new(name).map_err(|e| refuse(e.to_string()))?;
+        if TAKEN.swap(true, Ordering::Acquire) {
+            return Err(refuse("PEs of another program run in this process".into()));
+        }
+        // SAFETY: this set is the only one; libc reads the name, which lives as long as the set.
+        let name_before = unsafe {
+            (*HOST.get()).thread = libc::pthread_self();
+            let before = program_invocation_short_name;
+            program_invocation_short_name = name.as_ptr().cast_mut();
+            before
+        };
+        Ok(Pes {
+            image: Box::new(image),
+            hooks,
+            env,
+            records: Vec::new(),
+            guards: Vec::new(),
+            by_address: BTreeMap::new(),
+            buffers: streams::Buffers::new(),
+            name_before,
+            _name: name,
+        })
+    }
+
+    /// Has crashes of PEs found: SIGSEGV, SIGBUS, SIGILL, SIGFPE and SIGABRT, on a stack of their own for the calling
+    /// thread. Outside PEs they do what they did before.
+    pub fn install_handlers() -> io::Result<()> {
+        crash::install()
+    }
+
+    /// Places a copy of the program and makes it ready to run; its index, counted from 0.
+    ///
+    /// # Safety
+    /// `slice` is as [`Image::place`] wants it. Slice and stack are mapped, and used by nothing else, until this set is
+    /// dropped. The program's code is trusted as the host's own is.
+    pub unsafe fn add(&mut self, slice: *mut u8, stack: Stack, start: &Start) -> Result<usize, Refusal> {
+        let refuse = |why: String| Refusal::new(self.image.program().path(), why);
+        let layout = self.image.layout();
+        if !(slice as usize).is_multiple_of(layout.align) {
+            return Err(refuse(format!("its memory must be aligned to {} bytes", layout.align)));
+        }
+        let strings = self.environment(start.env);
+        let least = start::needed(start.args, strings.len()) + 4 * PAGE;
+        if stack.len < least || !(stack.low as usize).is_multiple_of(PAGE) {
+            return Err(refuse(format!("its stack must begin on a page and have at least {least} bytes")));
+        }
+        let guard = if stack.guard { PAGE } else { 0 };
+        let low = stack.low as usize + guard;
+        // SAFETY: the caller's promise.
+        unsafe {
+            if stack.guard {
+                if libc::mprotect(stack.low.cast(), PAGE, libc::PROT_NONE) != 0 {
+                    return Err(refuse(format!("no guard page below a stack: {}", io::Error::last_os_error())));
+                }
+                self.guards.push(stack.low);
+            } else {
+                (low as *mut [u64; 8]).write(CANARY);
+            }
+            self.image.place(slice);
+        }
+        let program = self.image.program();
+        let mut pe = Box::new(Record {
+            sp: 0,
+            number: start.number,
+            life: Life::Lives,
+            fresh: true,
+            base: slice as usize,
+            image: &raw const *self.image,
+            stack: StackRange { low, top: (stack.low as usize + stack.len) & !15, guarded: stack.guard },
+            tls: Vec::new(),
+            hooks: self.hooks,
+            handlers: Default::default(),
+            libc: State::default(),
+        });
+        if let Some(t) = program.tls {
+            pe.tls.resize(t.size, 0);
+            // SAFETY: the first values lie in the image, relocated.
+            unsafe { std::ptr::copy_nonoverlapping(slice.add(t.at), pe.tls.as_mut_ptr(), t.filled) };
+        }
+        // SAFETY: the stack is large enough; strings live as long as the set, those of this PE in its state.
+        unsafe {
+            let pointers = pe.libc.keep(start.env, &strings);
+            let environ = start::lay_out(&mut pe, program.entry, start.args, &pointers);
+            pe.libc.open(start.number, &self.hooks, &mut self.buffers, environ).map_err(refuse)?;
+            pe.libc.fill_copies(slice, self.image.copies());
+            if let Some(Unwinder { register, frames_at, .. }) = self.image.unwinder() {
+                register(slice.add(frames_at).cast());
+            }
+        }
+        self.by_address.insert(slice as usize, self.records.len());
+        self.records.push(Box::into_raw(pe));
+        Ok(self.records.len() - 1)
+    }
+
+    /// The common strings that are not replaced by `own`.
+    fn environment(&self, own: &[CString]) -> Vec<*const c_char> {
+        let name = |s: &CString| s.as_bytes().split(|b| *b == b'=').next().unwrap_or_default().to_vec();
+        let own: Vec<_> = own.iter().map(name).collect();
+        self.env.iter().filter(|e| own.is_empty() || !own.contains(&name(e))).map(|e| e.as_ptr()).collect()
+    }
+
+    /// Runs a PE until it yields or ends. One that ended is not run; the same event comes again, a crash as
+    /// `Ended(128 + signal)`.
+    pub fn resume(&mut self, index: usize) -> Event {
+        let pe = self.records[index];
+        // SAFETY: the record lives until the set is dropped. While the PE runs, nothing of the host does; from the
+        // exchange of the thread-local bytes until they are back, no code here uses any.
+        unsafe {
+            match (*pe).life {
+                Life::Lives if std::mem::take(&mut (*pe).fresh) => exit::catch_exits_of_libc(),
+                Life::Lives => {}
+                Life::Ended(status) => return Event::Ended(status),
+                Life::Crashed => return Event::Ended(128 + (*HOST.get()).fault.crash().signal),
+            }
+            let (size, bytes) = ((*pe).tls.len(), (*pe).tls.as_mut_ptr());
+            let aside = (&raw mut (*HOST.get()).tls).cast::<u8>();
+            let host = Variables::read();
+            (*pe).libc.enter();
+            CURRENT.store(pe, Ordering::Relaxed);
+            if size == 0 {
+                switch::to_pe(pe);
+            } else {
+                tls::exchange(aside, bytes, size);
+                switch::to_pe(pe);
+                tls::exchange(bytes, aside, size);
+            }
+            CURRENT.store(std::ptr::null_mut(), Ordering::Relaxed);
+            (*pe).libc.leave();
+            host.write();
+            match (*pe).life {
+                Life::Crashed => return Event::Crashed((*HOST.get()).fault.crash()),
+                life if overflowed(&*pe) => {
+                    (*pe).life = if life == Life::Lives { Life::Crashed } else { life };
+                    return Event::Crashed(overflow());
+                }
+                Life::Ended(status) => Event::Ended(status),
+                Life::Lives => Event::Yielded,
+            }
+        }
+    }
+
+    /// Number of PEs.
+    pub fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    /// There is no PE yet.
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// The program.
+    pub fn image(&self) -> &Image {
+        &self.image
+    }
+
+    /// Address of a PE's slice.
+    pub fn base(&self, index: usize) -> usize {
+        // SAFETY: the record lives until the set is dropped; no PE runs now.
+        unsafe { (*self.records[index]).base }
+    }
+
+    pub(crate) fn by_address(&self) -> &BTreeMap<usize, usize> {
+        &self.by_address
+    }
+}
+
+/// The stack pointer left the stack, or the words at its end were written over.
+fn overflowed(pe: &Record) -> bool {
+    if !(pe.stack.low..pe.stack.top).contains(&pe.sp) {
+        return true;
+    }
+    // SAFETY: the low end of a stack that is mapped while its PE's record lives.
+    !pe.stack.guarded && unsafe { (pe.stack.low as *const [u64; 8]).read_volatile() } != CANARY
+}
+
+fn overflow() -> Crash {
+    Crash { signal: libc::SIGSEGV, address: 0, rip: 0, stack_overflow: true, frames: Vec::new() }
+}
+
+impl Drop for Pes {
+    fn drop(&mut self) {
+        // SAFETY: no PE runs, and none will; what was made for them is undone in reverse order.
+        unsafe {
+            for pe in self.records.drain(..).rev() {
+                let mut pe = Box::from_raw(pe);
+                pe.libc.close();
+                if let Some(Unwinder { deregister, frames_at, .. }) = self.image.unwinder() {
+                    deregister((pe.base + frames_at) as *const c_void);
+                }
+            }
+            for guard in self.guards.drain(..) {
+                libc::mprotect(guard.cast(), PAGE, libc::PROT_READ | libc::PROT_WRITE);
+            }
+            program_invocation_short_name = self.name_before;
+        }
+        TAKEN.store(false, Ordering::Release);
+    }
+}

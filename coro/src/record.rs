@@ -1,0 +1,103 @@
+//! One PE's record, and which PE runs.
+
+use crate::crash::Fault;
+use crate::exit::Handlers;
+use crate::image::Image;
+use crate::libc_state::State as LibcState;
+use crate::pes::Hooks;
+use crate::tls::TLS_MAX;
+use std::cell::UnsafeCell;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// What a PE does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Life {
+    /// It runs or waits to be resumed.
+    Lives,
+    /// It ended with this status.
+    Ended(i32),
+    /// A signal ended it.
+    Crashed,
+}
+
+/// Memory of a PE's stack.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StackRange {
+    /// Lowest usable address; a guard page lies below if there is one.
+    pub(crate) low: usize,
+    pub(crate) top: usize,
+    pub(crate) guarded: bool,
+}
+
+/// All that is one PE's.
+pub(crate) struct Record {
+    /// Its stack pointer while the host runs.
+    pub(crate) sp: usize,
+    pub(crate) number: u32,
+    pub(crate) life: Life,
+    /// It never ran.
+    pub(crate) fresh: bool,
+    /// Address of its image.
+    pub(crate) base: usize,
+    pub(crate) image: *const Image,
+    pub(crate) stack: StackRange,
+    /// Its thread-local variables while the host runs.
+    pub(crate) tls: Vec<u8>,
+    pub(crate) hooks: Hooks,
+    pub(crate) handlers: Handlers,
+    pub(crate) libc: LibcState,
+}
+
+/// What the host keeps while a PE runs.
+pub(crate) struct Host {
+    pub(crate) sp: usize,
+    /// The thread that hosts PEs, as pthread_self gives it.
+    pub(crate) thread: libc::pthread_t,
+    pub(crate) tls: [u8; TLS_MAX],
+    /// Written by the handler of signals before it switches to the host.
+    pub(crate) fault: Fault,
+}
+
+/// Data of the one thread that hosts PEs.
+pub(crate) struct OneThread<T>(UnsafeCell<T>);
+
+// SAFETY: only the thread that hosts PEs gets at the content; `Pes::new` admits one at a time.
+unsafe impl<T> Sync for OneThread<T> {}
+
+impl<T> OneThread<T> {
+    pub(crate) const fn new(value: T) -> OneThread<T> {
+        OneThread(UnsafeCell::new(value))
+    }
+
+    pub(crate) const fn get(&self) -> *mut T {
+        self.0.get()
+    }
+}
+
+pub(crate) static HOST: OneThread<Host> =
+    OneThread::new(Host { sp: 0, thread: 0, tls: [0; TLS_MAX], fault: Fault::NONE });
+
+/// The PE that runs; null while the host does.
+pub(crate) static CURRENT: AtomicPtr<Record> = AtomicPtr::new(std::ptr::null_mut());
+
+/// The PE that runs, for functions that only PEs call.
+///
+/// # Safety
+/// The reference must end before the PE switches or calls back into the program.
+#[inline]
+pub(crate) unsafe fn current<'a>() -> &'a mut Record {
+    let pe = CURRENT.load(Ordering::Relaxed);
+    if pe.is_null() {
+        // SAFETY: no conditions. Only images of PEs have the addresses of such functions.
+        unsafe { libc::abort() }
+    }
+    // SAFETY: the record of a PE lives as long as the PE runs; nothing else of this thread runs now.
+    unsafe { &mut *pe }
+}
+
+/// Number of the PE that runs; none while the host does.
+pub fn current_pe() -> Option<u32> {
+    let pe = CURRENT.load(Ordering::Relaxed);
+    // SAFETY: not null: a record that lives.
+    (!pe.is_null()).then(|| unsafe { (*pe).number })
+}
