@@ -62,6 +62,9 @@ impl Fault {
     }
 }
 
+/// Signal by which the host takes its turn from a PE.
+const INTERRUPT: c_int = libc::SIGURG;
+
 /// What these signals did before.
 static BEFORE: OneThread<[Option<libc::sigaction>; SIGNALS.len()]> = OneThread::new([None; SIGNALS.len()]);
 
@@ -90,8 +93,60 @@ pub(crate) fn install() -> io::Result<()> {
                 (*BEFORE.get())[i] = Some(before);
             }
         }
+        action.sa_sigaction = interrupted as *const () as usize;
+        action.sa_flags |= libc::SA_RESTART;
+        if libc::sigaction(INTERRUPT, &action, std::ptr::null_mut()) != 0 {
+            return Err(io::Error::last_os_error());
+        }
     }
     Ok(())
+}
+
+/// Asks for an end of the PE that runs, from another thread. One that is inside a library, where locks may be held, goes on.
+pub(crate) fn interrupt() {
+    // SAFETY: the thread that hosts PEs lives as long as the process, or has not begun: its handler looks.
+    unsafe {
+        let thread = (*HOST.get()).thread;
+        if thread != 0 {
+            libc::pthread_kill(thread, INTERRUPT);
+        }
+    }
+}
+
+/// Ends the PE that runs if it is in its own code.
+unsafe extern "C" fn interrupted(signal: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
+    // SAFETY: as in `handle`.
+    unsafe {
+        let pe = CURRENT.load(Ordering::Relaxed);
+        if pe.is_null() || libc::pthread_self() != (*HOST.get()).thread {
+            return;
+        }
+        let context = &*context.cast::<libc::ucontext_t>();
+        let registers = &context.uc_mcontext.gregs;
+        let (rip, rsp) = (registers[libc::REG_RIP as usize] as usize, registers[libc::REG_RSP as usize] as usize);
+        if is_code(&*pe, rip) {
+            let fault = &mut (*HOST.get()).fault;
+            *fault = Fault { signal, rip, ..Fault::NONE };
+            look_for_frames(fault, &*pe, rip, rsp);
+            (*pe).life = Life::Crashed;
+            libc::pthread_sigmask(libc::SIG_SETMASK, &context.uc_sigmask, std::ptr::null_mut());
+            switch::to_host(pe);
+            libc::abort()
+        }
+    }
+}
+
+/// The address is in the program's own code.
+///
+/// # Safety
+/// The PE's image lives.
+unsafe fn is_code(pe: &Record, at: usize) -> bool {
+    // SAFETY: the image outlives its PEs.
+    let image = unsafe { &*pe.image };
+    image.program().headers.iter().any(|h| {
+        let code = h.is_load() && h.flags & libc::PF_X != 0;
+        code && (pe.base + h.vaddr + 8..pe.base + h.end()).contains(&at)
+    })
 }
 
 /// Runs on the stack for signals, perhaps with a PE's thread-local bytes in place: nothing here may use the host's.
@@ -128,13 +183,7 @@ unsafe extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: 
 unsafe fn look_for_frames(fault: &mut Fault, pe: &Record, rip: usize, rsp: usize) {
     // SAFETY: the image outlives its PEs; words are read between the stack's ends, bytes inside the image.
     unsafe {
-        let image = &*pe.image;
-        let is_code = |at: usize| {
-            image.program().headers.iter().any(|h| {
-                let code = h.is_load() && h.flags & libc::PF_X != 0;
-                code && (pe.base + h.vaddr + 8..pe.base + h.end()).contains(&at)
-            })
-        };
+        let is_code = |at: usize| is_code(pe, at);
         if is_code(rip) {
             fault.add(rip);
         }

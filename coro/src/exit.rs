@@ -133,16 +133,17 @@ pub(crate) unsafe extern "C" fn exit(status: c_int) -> ! {
     }
 }
 
-unsafe extern "C" fn exit_now(status: c_int) -> ! {
-    // SAFETY: called by the program on its stack.
-    unsafe { leave(status) }
+/// Ends at once, as a process does that nobody has said goodbye for.
+pub(crate) unsafe extern "C" fn exit_now(status: c_int) -> ! {
+    // SAFETY: called by the program, or for it, on its stack.
+    unsafe { end(status) }
 }
 
 unsafe extern "C" fn quick_exit(status: c_int) -> ! {
     // SAFETY: called by the program on its stack.
     unsafe {
         run(status, |h| &mut h.quick);
-        leave(status)
+        end(status)
     }
 }
 

@@ -24,6 +24,7 @@ compile_error!("coroutines need x86-64 Linux with glibc");
 mod crash;
 mod elf;
 mod exit;
+mod host;
 mod image;
 mod libc_state;
 mod pes;
@@ -36,6 +37,7 @@ mod symbols;
 mod tls;
 
 pub use crash::Crash;
+pub use host::{exit, flush, interrupt, leave};
 pub use image::{Image, Names};
 pub use libc_state::streams::Sink;
 pub use pes::{Event, Hooks, Pes, Stack, Start};

@@ -247,6 +247,10 @@ impl Pes {
         unsafe { (*self.records[index]).base }
     }
 
+    pub(crate) fn record(&self, index: usize) -> *mut Record {
+        self.records[index]
+    }
+
     pub(crate) fn by_address(&self) -> &BTreeMap<usize, usize> {
         &self.by_address
     }

@@ -357,7 +357,7 @@ mod tests {
     fn impossible_jobs_are_refused_with_a_remedy() {
         let mut endpoints = Endpoints::default();
         for (s, part) in [
-            (spec(5000, 1), "at most 4096"),
+            (spec(70_000, 1), "at most 65536"),
             (spec(9, 1), "= 8"),
             (spec(8, 5), "4 injection channels"),
             (JobSpec { heap: u64::MAX, ..spec(1, 1) }, "symmetric heap"),

@@ -127,6 +127,9 @@ async fn collect(mut from: BufReader<OwnedReadHalf>, mut ends: BTreeMap<u32, one
             }
             Ok(FromPes::Ready) | Err(_) => {}
         }
+        if ends.is_empty() {
+            return;
+        }
         line.clear();
     }
     let killed = ExitStatus::from_raw(rustix::process::Signal::KILL.as_raw());

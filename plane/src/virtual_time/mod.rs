@@ -135,7 +135,7 @@ impl DataPlane {
                 continue;
             }
             if self.is_over() {
-                self.listen();
+                self.let_end();
                 continue;
             }
             self.look_for_absent();
@@ -172,6 +172,17 @@ impl DataPlane {
             // Who is absent may stand or post any time.
             true => Linux.futex_wait(clock.bell(), seen, ABSENT_LOOK),
             false => Linux.futex_wait_unlimited(clock.bell(), seen),
+        }
+    }
+
+    /// The job is over. A PE that is a coroutine still has its handlers to run, and goodbye to say: as a process it would do so
+    /// by itself.
+    fn let_end(&mut self) {
+        let running = self.virtual_time.as_ref().and_then(|run| run.running.last().copied());
+        let pe = running.and_then(|index| Some(self.lanes[index].as_ref()?.pe));
+        let resumed = self.coroutines.as_mut().zip(pe).map(|(coroutines, pe)| coroutines.resume(pe));
+        if resumed != Some(Resumed::Stands) {
+            self.listen();
         }
     }
 

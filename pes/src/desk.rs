@@ -1,0 +1,109 @@
+//! What PEs call on their own stacks. While one runs, the host's thread-local variables may be the program's (the rule of
+//! `angara_coro`), so nothing here uses any: what needs more is left on the *desk*, and the PE stands until the host has done it.
+
+use crate::output::Output;
+use angara_abi::inside::{Host, VERSION};
+use angara_coro::{current_pe, stand};
+use std::cell::UnsafeCell;
+use std::ffi::{c_char, c_int};
+
+/// Functions for the library.
+pub(crate) static HOST: Host = Host {
+    version: VERSION,
+    stand,
+    ask,
+    flush: angara_coro::flush,
+    complain,
+    leave: angara_coro::leave,
+    exit: angara_coro::exit,
+    find,
+};
+
+/// What PEs and host leave for each other.
+pub(crate) struct Desk {
+    /// Standard output and error.
+    pub(crate) outputs: Option<[Output; 2]>,
+    /// Where the PE whose turn it is has put its question.
+    question: Option<(*const u8, usize)>,
+    /// The answer for the PE whose turn it is; nothing, if nobody answers any more.
+    answer: Option<Option<Vec<u8>>>,
+    /// Where copies of the program begin, how many bytes each has, and the program's name.
+    images: Option<(usize, usize, usize, *const c_char)>,
+}
+
+/// The desk of this process. Only the thread of the PEs comes near it, and either a PE of it runs or the host does.
+struct OneDesk(UnsafeCell<Desk>);
+
+// SAFETY: as said above.
+unsafe impl Sync for OneDesk {}
+
+static DESK: OneDesk = OneDesk(UnsafeCell::new(Desk { outputs: None, question: None, answer: None, images: None }));
+
+/// The desk. To be called on the thread of the PEs, and not to be kept while a PE runs.
+pub(crate) fn desk() -> &'static mut Desk {
+    // SAFETY: one thread, and neither PE nor host keeps what it gets beyond its own turn.
+    unsafe { &mut *DESK.0.get() }
+}
+
+impl Desk {
+    /// The question of the PE that has just stood, if it asks one.
+    pub(crate) fn take_question(&mut self) -> Option<&'static [u8]> {
+        // SAFETY: it stays where it is until the PE has its answer.
+        self.question.take().map(|(text, len)| unsafe { std::slice::from_raw_parts(text, len) })
+    }
+
+    /// Answers it.
+    pub(crate) fn answer(&mut self, text: Option<Vec<u8>>) {
+        self.answer = Some(text);
+    }
+
+    /// Copies of the program `file` begin at `first`; there are so many, each of so many bytes.
+    pub(crate) fn knows(&mut self, (first, bytes, count): (usize, usize, usize), file: &'static std::ffi::CStr) {
+        self.images = Some((first, bytes, count, file.as_ptr()));
+    }
+
+    /// Where the copy begins that contains an address.
+    pub(crate) fn copy_at(&self, address: usize) -> Option<usize> {
+        let (first, bytes, count, _) = self.images?;
+        let number = address.checked_sub(first)? / bytes;
+        (number < count).then_some(first + number * bytes)
+    }
+}
+
+extern "C" fn ask(request: *const u8, len: usize, answer: *mut u8, room: usize) -> isize {
+    desk().question = Some((request, len));
+    loop {
+        stand();
+        match desk().answer.take() {
+            None => {}
+            Some(Some(text)) if text.len() <= room => {
+                // SAFETY: the library's room, and no more of it than there is.
+                unsafe { std::ptr::copy_nonoverlapping(text.as_ptr(), answer, text.len()) };
+                return text.len() as isize;
+            }
+            Some(_) => return -1,
+        }
+    }
+}
+
+extern "C" fn complain(text: *const u8, len: usize) {
+    if let Some(pe) = current_pe() {
+        sink(pe, 2, text, len);
+    }
+}
+
+/// Takes what a PE writes to its standard output or error.
+pub(crate) extern "C" fn sink(pe: u32, fd: c_int, bytes: *const u8, len: usize) {
+    // SAFETY: the writer's bytes.
+    let bytes = unsafe { std::slice::from_raw_parts(bytes, len) };
+    if let Some([out, err]) = &mut desk().outputs {
+        if fd == 2 { err.take(pe, bytes) } else { out.take(pe, bytes) }
+    }
+}
+
+extern "C" fn find(address: usize, file: &mut *const c_char) -> usize {
+    let desk = desk();
+    let Some(base) = desk.copy_at(address) else { return 0 };
+    *file = desk.images.map_or(std::ptr::null(), |images| images.3);
+    base
+}

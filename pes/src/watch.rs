@@ -1,0 +1,105 @@
+//! Watches how long a PE has its turn: nothing of this process but a signal can take it away.
+
+use angara_coro::Crash;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// How often whoever watches looks.
+const LOOK: Duration = Duration::from_millis(50);
+/// Nobody's turn.
+const NOBODY: usize = usize::MAX;
+
+/// Whose turn it is, for other threads.
+pub(crate) struct Watched {
+    pe: AtomicUsize,
+    turns: AtomicU64,
+    /// Why a PE was interrupted.
+    interrupted: Mutex<Option<String>>,
+    /// PEs made so far.
+    made: AtomicUsize,
+    all_made: AtomicBool,
+}
+
+impl Watched {
+    pub(crate) fn new() -> Watched {
+        Watched {
+            pe: AtomicUsize::new(NOBODY),
+            turns: AtomicU64::new(0),
+            interrupted: Mutex::new(None),
+            made: AtomicUsize::new(0),
+            all_made: AtomicBool::new(false),
+        }
+    }
+    /// PE `pe` is being made.
+    pub(crate) fn makes(&self, pe: usize) {
+        self.made.store(pe + 1, Ordering::Relaxed);
+    }
+    /// All of them are.
+    pub(crate) fn are_made(&self) {
+        self.all_made.store(true, Ordering::Release);
+    }
+    /// The turn of a PE begins.
+    pub(crate) fn begins(&self, pe: usize) {
+        self.pe.store(pe, Ordering::Relaxed);
+        self.turns.store(self.turns.load(Ordering::Relaxed) + 1, Ordering::Release);
+    }
+    /// It ends.
+    pub(crate) fn ends(&self) {
+        self.pe.store(NOBODY, Ordering::Release);
+    }
+
+    /// Interrupts whichever PE has its turn now, because of `why`, until it is interrupted or comes back by itself.
+    pub(crate) fn interrupt(&self, why: &str) {
+        let turn = self.turns.load(Ordering::Acquire);
+        if self.pe.load(Ordering::Acquire) == NOBODY {
+            return;
+        }
+        *self.interrupted.lock().unwrap_or_else(|e| e.into_inner()) = Some(why.into());
+        // In the middle of a function of a library nothing can be left: locks may be held.
+        while self.pe.load(Ordering::Acquire) != NOBODY && self.turns.load(Ordering::Acquire) == turn {
+            angara_coro::interrupt();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Interrupts PEs that keep their turn for longer than `patience`, for ever.
+    pub(crate) fn watch(&self, patience: Duration) {
+        let (mut last, mut since) = (0, Instant::now());
+        loop {
+            std::thread::sleep(LOOK);
+            let turn = self.turns.load(Ordering::Acquire);
+            if turn != last || self.pe.load(Ordering::Acquire) == NOBODY {
+                (last, since) = (turn, Instant::now());
+            } else if since.elapsed() >= patience {
+                let s = patience.as_secs_f64();
+                self.interrupt(&format!(
+                    "did not come back to the library for {s} s, and all others wait for it; --patience {} gives it more time, \
+                     and --pes-as processes goes on without it",
+                    (s * 4.0).ceil()
+                ));
+                since = Instant::now();
+            }
+        }
+    }
+
+    /// One line about a PE that a signal has ended.
+    pub(crate) fn describe(
+        &self,
+        crash: &Crash,
+        pe: usize,
+        place: impl Fn(usize) -> Option<(PathBuf, usize)>,
+    ) -> Option<String> {
+        let at = crash.frames.iter().copied().chain([crash.rip]).find_map(place);
+        let at = at.map(|(file, offset)| format!(" (at {}+{offset:#x})", file.display())).unwrap_or_default();
+        if let Some(why) = self.interrupted.lock().unwrap_or_else(|e| e.into_inner()).take() {
+            return Some(format!("angara: PE {pe}{at} {why}\n"));
+        }
+        let what = match crash.stack_overflow {
+            true => "its stack was too small; give it more by `ulimit -s`".to_string(),
+            false => format!("signal {}, address {:#x}", crash.signal, crash.address),
+        };
+        Some(format!("angara: PE {pe} crashed{at}: {what}\n"))
+    }
+}
