@@ -11,8 +11,8 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Words at the low end of a stack that show that it was too small.
-const CANARY: [u64; 8] = [0x5aa5_c33c_0ff0_9669; 8];
+/// Words at the low end of a stack that show that it was too small. Zeros: fresh memory is read, and takes none.
+const CANARY: [u64; 8] = [0; 8];
 
 /// Functions of the host that PEs call on their stacks; see the rule in the crate's description.
 #[derive(Clone, Copy, Debug)]
@@ -141,7 +141,10 @@ impl Pes {
                 }
                 self.guards.push(stack.low);
             } else {
-                (low as *mut [u64; 8]).write(CANARY);
+                let canary = low as *mut [u64; CANARY.len()];
+                if canary.read() != CANARY {
+                    canary.write(CANARY);
+                }
             }
             self.image.place(slice);
         }
@@ -258,7 +261,7 @@ fn overflowed(pe: &Record) -> bool {
         return true;
     }
     // SAFETY: the low end of a stack that is mapped while its PE's record lives.
-    !pe.stack.guarded && unsafe { (pe.stack.low as *const [u64; 8]).read_volatile() } != CANARY
+    !pe.stack.guarded && unsafe { (pe.stack.low as *const [u64; CANARY.len()]).read() } != CANARY
 }
 
 fn overflow() -> Crash {
