@@ -171,7 +171,9 @@ impl Pes {
         unsafe {
             let pointers = pe.libc.keep(start.env, &strings);
             let environ = start::lay_out(&mut pe, program.entry, start.args, &pointers);
-            pe.libc.open(start.number, &self.hooks, &mut self.buffers, environ).map_err(refuse)?;
+            pe.libc
+                .open(start.number, &self.hooks, &mut self.buffers, environ, program.needs("libstdc++"))
+                .map_err(refuse)?;
             pe.libc.fill_copies(slice, self.image.copies());
             if let Some(Unwinder { register, frames_at, .. }) = self.image.unwinder() {
                 register(slice.add(frames_at).cast());
@@ -200,7 +202,7 @@ impl Pes {
                 Life::Lives if std::mem::take(&mut (*pe).fresh) => exit::catch_exits_of_libc(),
                 Life::Lives => {}
                 Life::Ended(status) => return Event::Ended(status),
-                Life::Crashed => return Event::Ended(128 + (*HOST.get()).fault.crash().signal),
+                Life::Crashed(signal) => return Event::Ended(128 + signal),
             }
             let (size, bytes) = ((*pe).tls.len(), (*pe).tls.as_mut_ptr());
             let aside = (&raw mut (*HOST.get()).tls).cast::<u8>();
@@ -218,10 +220,10 @@ impl Pes {
             (*pe).libc.leave();
             host.write();
             match (*pe).life {
-                Life::Crashed => return Event::Crashed((*HOST.get()).fault.crash()),
+                Life::Crashed(_) => Event::Crashed((*HOST.get()).fault.crash()),
                 life if overflowed(&*pe) => {
-                    (*pe).life = if life == Life::Lives { Life::Crashed } else { life };
-                    return Event::Crashed(overflow());
+                    (*pe).life = if life == Life::Lives { Life::Crashed(libc::SIGSEGV) } else { life };
+                    Event::Crashed(overflow())
                 }
                 Life::Ended(status) => Event::Ended(status),
                 Life::Lives => Event::Yielded,

@@ -55,7 +55,7 @@ impl Formats {
             unsafe {
                 if let Some(library) = &*OPEN.get() {
                     for (mine, theirs) in formats.iter_mut().zip(library.formats) {
-                        std::mem::swap(mine, &mut *theirs);
+                        std::ptr::swap(mine, theirs);
                     }
                     libc::clearerr(library.input);
                 }
