@@ -263,7 +263,8 @@ fn overflowed(pe: &Record) -> bool {
         return true;
     }
     // SAFETY: the low end of a stack that is mapped while its PE's record lives.
-    !pe.stack.guarded && unsafe { (pe.stack.low as *const [u64; CANARY.len()]).read() } != CANARY
+    !pe.stack.guarded
+        && unsafe { &*(pe.stack.low as *const [u64; CANARY.len()]) }.iter().fold(0, |all, word| all | word) != 0
 }
 
 fn overflow() -> Crash {
