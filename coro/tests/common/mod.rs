@@ -26,6 +26,8 @@ extern "C" fn sink(pe: u32, fd: c_int, bytes: *const u8, len: usize) {
 
 /// Compiles a program; files of a test lie in a folder of its own.
 pub(crate) fn compile(name: &str, source: &str, options: &[&str]) -> PathBuf {
+    // A compiler started while a PE runs would get that PE's environment.
+    let _lock = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("programs");
     std::fs::create_dir_all(&folder).unwrap();
     let needs: &[&str] =
