@@ -171,7 +171,7 @@ unsafe extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: 
         let in_guard = stack.guarded && (stack.low - PAGE..stack.low).contains(&address);
         fault.overflow = signal != libc::SIGABRT && (outside || in_guard);
         look_for_frames(fault, &*pe, rip, rsp);
-        (*pe).life = Life::Crashed;
+        (*pe).life = Life::Crashed(signal);
         libc::pthread_sigmask(libc::SIG_SETMASK, &context.uc_sigmask, std::ptr::null_mut());
         switch::to_host(pe);
         libc::abort()

@@ -11,8 +11,8 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Words at the low end of a stack that show that it was too small.
-const CANARY: [u64; 8] = [0x5aa5_c33c_0ff0_9669; 8];
+/// Words at the low end of a stack that show that it was too small. Zeros: fresh memory is read, and takes none.
+const CANARY: [u64; 8] = [0; 8];
 
 /// Functions of the host that PEs call on their stacks; see the rule in the crate's description.
 #[derive(Clone, Copy, Debug)]
@@ -141,7 +141,10 @@ impl Pes {
                 }
                 self.guards.push(stack.low);
             } else {
-                (low as *mut [u64; 8]).write(CANARY);
+                let canary = low as *mut [u64; CANARY.len()];
+                if canary.read() != CANARY {
+                    canary.write(CANARY);
+                }
             }
             self.image.place(slice);
         }
@@ -168,7 +171,9 @@ impl Pes {
         unsafe {
             let pointers = pe.libc.keep(start.env, &strings);
             let environ = start::lay_out(&mut pe, program.entry, start.args, &pointers);
-            pe.libc.open(start.number, &self.hooks, &mut self.buffers, environ).map_err(refuse)?;
+            pe.libc
+                .open(start.number, &self.hooks, &mut self.buffers, environ, program.needs("libstdc++"))
+                .map_err(refuse)?;
             pe.libc.fill_copies(slice, self.image.copies());
             if let Some(Unwinder { register, frames_at, .. }) = self.image.unwinder() {
                 register(slice.add(frames_at).cast());
@@ -197,7 +202,7 @@ impl Pes {
                 Life::Lives if std::mem::take(&mut (*pe).fresh) => exit::catch_exits_of_libc(),
                 Life::Lives => {}
                 Life::Ended(status) => return Event::Ended(status),
-                Life::Crashed => return Event::Ended(128 + (*HOST.get()).fault.crash().signal),
+                Life::Crashed(signal) => return Event::Ended(128 + signal),
             }
             let (size, bytes) = ((*pe).tls.len(), (*pe).tls.as_mut_ptr());
             let aside = (&raw mut (*HOST.get()).tls).cast::<u8>();
@@ -215,10 +220,10 @@ impl Pes {
             (*pe).libc.leave();
             host.write();
             match (*pe).life {
-                Life::Crashed => return Event::Crashed((*HOST.get()).fault.crash()),
+                Life::Crashed(_) => Event::Crashed((*HOST.get()).fault.crash()),
                 life if overflowed(&*pe) => {
-                    (*pe).life = if life == Life::Lives { Life::Crashed } else { life };
-                    return Event::Crashed(overflow());
+                    (*pe).life = if life == Life::Lives { Life::Crashed(libc::SIGSEGV) } else { life };
+                    Event::Crashed(overflow())
                 }
                 Life::Ended(status) => Event::Ended(status),
                 Life::Lives => Event::Yielded,
@@ -262,7 +267,8 @@ fn overflowed(pe: &Record) -> bool {
         return true;
     }
     // SAFETY: the low end of a stack that is mapped while its PE's record lives.
-    !pe.stack.guarded && unsafe { (pe.stack.low as *const [u64; 8]).read_volatile() } != CANARY
+    !pe.stack.guarded
+        && unsafe { &*(pe.stack.low as *const [u64; CANARY.len()]) }.iter().fold(0, |all, word| all | word) != 0
 }
 
 fn overflow() -> Crash {

@@ -16,8 +16,8 @@ pub(crate) enum Life {
     Lives,
     /// It ended with this status.
     Ended(i32),
-    /// A signal ended it.
-    Crashed,
+    /// This signal ended it.
+    Crashed(i32),
 }
 
 /// Memory of a PE's stack.

@@ -45,7 +45,7 @@ pub const REFUSED_IMPORTS: &[Refused] = refused! {
     WIDE: "wprintf" "fwprintf" "vwprintf" "vfwprintf" "putwchar" "putwc" "fputwc" "fputws" "getwchar" "getwc" "fgetwc"
         "fgetws" "wscanf" "fwscanf" "fwide" "__wprintf_chk" "__fwprintf_chk" "__vwprintf_chk" "__vfwprintf_chk"
         "_ZSt5wcout" "_ZSt5wcerr" "_ZSt5wclog" "_ZSt4wcin";
-    TLS: "__cxa_thread_atexit" "__cxa_thread_atexit_impl" "__tls_get_addr";
+    TLS: "__cxa_thread_atexit" "__cxa_thread_atexit_impl";
 };
 
 /// Definitions that must serve libc and the libraries, too, and as part of a coroutine could not.

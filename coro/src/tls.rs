@@ -42,6 +42,7 @@ pub(crate) fn check() -> Result<(), String> {
 }
 
 /// Where the executable's thread-local variables end in the calling thread.
+#[inline(always)]
 fn thread_pointer() -> *mut u8 {
     let at: *mut u8;
     // SAFETY: the first word of the thread's control block is its own address, by the ABI.

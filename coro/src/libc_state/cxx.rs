@@ -11,6 +11,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 
 const LIBRARY: &CStr = c"libstdc++.so.6";
 const STREAMS: [&CStr; 4] = [c"_ZSt4cout", c"_ZSt4cerr", c"_ZSt4clog", c"_ZSt3cin"];
+const INIT: &CStr = c"_ZNSt8ios_base4InitC1Ev";
 const FLUSH: &CStr = c"_ZNSo5flushEv";
 const ENDL: &CStr = c"_ZSt4endlIcSt11char_traitsIcEERSt13basic_ostreamIT_T0_ES6_";
 
@@ -54,7 +55,7 @@ impl Formats {
             unsafe {
                 if let Some(library) = &*OPEN.get() {
                     for (mine, theirs) in formats.iter_mut().zip(library.formats) {
-                        std::mem::swap(mine, &mut *theirs);
+                        std::ptr::swap(mine, theirs);
                     }
                     libc::clearerr(library.input);
                 }
@@ -108,13 +109,29 @@ pub(super) fn open_library() -> Result<(), String> {
         }
         Variables { stdin: input, stdout: output, stderr: error, ..before }.write();
         let library = libc::dlopen(LIBRARY.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL);
+        let begun = if library.is_null() { Err("libstdc++.so.6 cannot be opened".into()) } else { begin(library) };
         before.write();
-        if library.is_null() {
-            return Err("libstdc++.so.6 cannot be opened".into());
-        }
+        begun?;
         *OPEN.get() = Some(find(library, input)?);
         Ok(())
     }
+}
+
+/// Makes the streams: before GCC 13 only a program's first constructor does, later ones find them made.
+///
+/// # Safety
+/// `library` is libstdc++, just opened.
+unsafe fn begin(library: *mut c_void) -> Result<(), String> {
+    static COUNTED: OneThread<u64> = OneThread::new(0);
+    // SAFETY: `std::ios_base::Init` has no data; this one is never destroyed.
+    unsafe {
+        let at = libc::dlsym(library, INIT.as_ptr());
+        if at.is_null() {
+            return Err("libstdc++.so.6 has no std::ios_base::Init".into());
+        }
+        std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut u64)>(at)(COUNTED.get());
+    }
+    Ok(())
 }
 
 /// # Safety

@@ -74,7 +74,8 @@ impl State {
         common.iter().copied().chain(self.environment.own.iter().map(|e| e.as_ptr())).collect()
     }
 
-    /// Opens the PE's standard streams and sets its variables of libc.
+    /// Opens the PE's standard streams and sets its variables of libc; `cxx` says if it has streams of
+    /// libstdc++.
     ///
     /// # Safety
     /// The environment and the buffers live as long as the PE.
@@ -84,6 +85,7 @@ impl State {
         hooks: &Hooks,
         buffers: &mut streams::Buffers,
         environ: *mut *mut c_char,
+        cxx: bool,
     ) -> Result<(), String> {
         // SAFETY: the caller's promise.
         self.streams = unsafe { streams::Streams::open(number, hooks.sink, buffers)? };
@@ -93,7 +95,9 @@ impl State {
         self.variables.environ = environ;
         // SAFETY: the pointers to the arguments and their null lie just before; after the count, if there are none.
         self.name = unsafe { first_argument(environ) };
-        self.cxx = cxx::Formats::fresh();
+        if cxx {
+            self.cxx = cxx::Formats::fresh();
+        }
         Ok(())
     }
 

@@ -26,13 +26,38 @@ extern "C" fn sink(pe: u32, fd: c_int, bytes: *const u8, len: usize) {
 
 /// Compiles a program; files of a test lie in a folder of its own.
 pub(crate) fn compile(name: &str, source: &str, options: &[&str]) -> PathBuf {
+    // A compiler started while a PE runs would get that PE's environment.
+    let _lock = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("programs");
     std::fs::create_dir_all(&folder).unwrap();
+    let needs: &[&str] =
+        if options.iter().any(|o| o.starts_with("-static")) { &[] } else { &["-Wl,--as-needed", "-lsma"] };
     let cxx = options.contains(&"-xc++");
     let (file, program) = (folder.join(format!("{name}.c")), folder.join(name));
     std::fs::write(&file, source).unwrap();
+    // What the host gives by name, or nobody does, is linked from a library that is never loaded.
+    let (stub, library) = (folder.join(format!("{name}-stub.c")), folder.join(format!("lib-{name}")));
+    std::fs::create_dir_all(&library).unwrap();
+    std::fs::write(
+        &stub,
+        "void stand(void){} void exit_of_libc(int s){} void nobody_has_this(void){} __thread int elsewhere;",
+    )
+    .unwrap();
+    let link = ["-shared", "-fPIC", "-Wl,-soname,libsma.so.0", "-o"];
+    assert!(Command::new("cc").args(link).arg(library.join("libsma.so")).arg(&stub).status().unwrap().success());
     let mut command = Command::new(if cxx { "c++" } else { "cc" });
-    let status = command.args(["-O2", "-w"]).args(options).arg(&file).arg("-o").arg(&program).status().unwrap();
+    let status = command
+        .args(["-O2", "-w"])
+        .args(options)
+        .arg(&file)
+        .arg("-o")
+        .arg(&program)
+        .arg("-xnone")
+        .arg("-L")
+        .arg(&library)
+        .args(needs)
+        .status()
+        .unwrap();
     assert!(status.success(), "{name} compiles");
     program
 }
