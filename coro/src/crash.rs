@@ -128,7 +128,7 @@ unsafe extern "C" fn interrupted(signal: c_int, _: *mut libc::siginfo_t, context
             let fault = &mut (*HOST.get()).fault;
             *fault = Fault { signal, rip, ..Fault::NONE };
             look_for_frames(fault, &*pe, rip, rsp);
-            (*pe).life = Life::Crashed;
+            (*pe).life = Life::Crashed(signal);
             libc::pthread_sigmask(libc::SIG_SETMASK, &context.uc_sigmask, std::ptr::null_mut());
             switch::to_host(pe);
             libc::abort()

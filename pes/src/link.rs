@@ -40,6 +40,23 @@ impl Link {
     }
 }
 
+impl Link {
+    /// Says why there will be no PEs, and what helps.
+    pub(crate) fn refuse(&self, why: String, remedy: String) {
+        self.say(&FromPes::Refused(why, remedy));
+        close_outputs();
+    }
+}
+
+/// Nothing will be written any more: the launcher sees the end of both outputs.
+pub(crate) fn close_outputs() {
+    let nowhere = rustix::fs::open("/dev/null", rustix::fs::OFlags::WRONLY, rustix::fs::Mode::empty());
+    if let Ok(nowhere) = nowhere {
+        // Where that fails they close with the process.
+        let _ = rustix::stdio::dup2_stdout(&nowhere).and_then(|()| rustix::stdio::dup2_stderr(&nowhere));
+    }
+}
+
 /// Hears the launcher until it goes.
 pub(crate) fn hear(stream: UnixStream, mut each: impl FnMut(ToPes)) {
     let mut lines = BufReader::new(stream);

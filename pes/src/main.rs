@@ -132,7 +132,7 @@ fn begin(
 ) {
     let program = match turns::read(&start) {
         Ok(program) => program,
-        Err((why, remedy)) => return link.say(&FromPes::Refused(why, remedy)),
+        Err((why, remedy)) => return link.refuse(why, remedy),
     };
     let layout = program.layout();
     let images = Images {
@@ -152,7 +152,7 @@ fn begin(
             // The data plane has ended if it does not listen.
             let _ = tell.send(Seated { start, program, seats, runtime_dir, arena });
         }
-        Ok(Err(f)) => link.say(&FromPes::Refused(f.message, f.remedy)),
+        Ok(Err(f)) => link.refuse(f.message, f.remedy),
         Err(_) => {}
     }
 }

@@ -1,7 +1,7 @@
 //! The PEs of a job, for the data plane: made when they are let run for the first time, on the data plane's own thread.
 
 use crate::desk::{self, desk, sink};
-use crate::link::Link;
+use crate::link::{Link, close_outputs};
 use crate::output::Output;
 use crate::watch::Watched;
 use angara_abi::inside::{self, Library, Parts, Segment};
@@ -77,7 +77,7 @@ impl Coroutines for Turns {
             match Made::new(seated, &self.watched) {
                 Ok(made) => self.made = Some(made),
                 Err((why, remedy)) => {
-                    self.link.say(&FromPes::Refused(why, remedy));
+                    self.link.refuse(why, remedy);
                     return Resumed::Waits;
                 }
             }
@@ -155,6 +155,7 @@ impl Turns {
             }
         }
         if made.left == 0 {
+            desk().outputs = None;
             close_outputs();
         }
         Resumed::Waits
@@ -168,16 +169,6 @@ impl Turns {
         if let (Some(text), Some([_, err])) = (text, &mut desk().outputs) {
             err.take(pe as u32, text.as_bytes());
         }
-    }
-}
-
-/// Nothing will be written any more: the launcher sees the end of both outputs.
-fn close_outputs() {
-    desk().outputs = None;
-    let nowhere = rustix::fs::open("/dev/null", rustix::fs::OFlags::WRONLY, rustix::fs::Mode::empty());
-    if let Ok(nowhere) = nowhere {
-        // Where that fails they close with the process.
-        let _ = rustix::stdio::dup2_stdout(&nowhere).and_then(|()| rustix::stdio::dup2_stderr(&nowhere));
     }
 }
 
