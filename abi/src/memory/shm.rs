@@ -206,10 +206,12 @@ impl Mapping {
     }
 
     /// First byte. Dereferencing it is the caller's `unsafe`.
+    #[inline]
     pub fn as_ptr(&self) -> *mut u8 {
         self.raw.as_mut_ptr().wrapping_add(self.skip)
     }
     /// Bytes mapped.
+    #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
@@ -223,6 +225,7 @@ impl Mapping {
     }
 
     /// The start of `len` bytes at `offset`, if they are inside.
+    #[inline]
     fn range(&self, offset: usize, len: usize) -> Result<*mut u8, ShmError> {
         match offset.checked_add(len) {
             // SAFETY: offset ≤ offset + len ≤ mapped length, so the pointer stays in the mapping.
