@@ -348,10 +348,12 @@ impl Mapping {
     }
 
     /// First byte. Dereferencing it is the caller's `unsafe`.
+    #[inline]
     pub fn as_ptr(&self) -> *mut u8 {
         self.base
     }
     /// Bytes mapped.
+    #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
@@ -365,6 +367,7 @@ impl Mapping {
     }
 
     /// The start of `len` bytes at `offset`, if they are inside.
+    #[inline]
     fn range(&self, offset: usize, len: usize) -> Result<*mut u8, ShmError> {
         match offset.checked_add(len) {
             // SAFETY: offset ≤ offset + len ≤ mapped length, so the pointer stays in the mapping.

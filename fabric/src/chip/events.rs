@@ -204,11 +204,14 @@ impl Events {
     /// Opens the next bucket that has events, unless it starts after `limit`.
     #[inline(never)]
     fn refill(&mut self, limit: Tick) {
-        let near = self.next_bucket();
-        let far = self.far.peek().map(|e| e.0.0 >> SHIFT);
-        let Some(bucket) = near.into_iter().chain(far).min().filter(|b| b << SHIFT <= limit) else { return };
+        let near = self.next_bucket().unwrap_or(u64::MAX);
+        let far = self.far.peek().map_or(u64::MAX, |e| e.0.0 >> SHIFT);
+        let bucket = near.min(far);
+        if bucket > limit >> SHIFT {
+            return;
+        }
         self.open = bucket;
-        if near == Some(bucket) {
+        if near == bucket {
             let slot = bucket as usize % BUCKETS;
             self.filled[slot / 64] &= !(1 << (slot % 64));
             self.filled_words &= !(u32::from(self.filled[slot / 64] == 0) << (slot / 64));
@@ -219,11 +222,16 @@ impl Events {
                 self.spare = std::mem::replace(&mut at, next);
             }
         }
-        while let Some(Reverse((time, key))) = self.far.peek().copied().filter(|e| e.0.0 >> SHIFT == bucket) {
-            self.far.pop();
-            self.current.push(word(time, key));
+        if far == bucket {
+            while let Some(Reverse((time, key))) = self.far.peek().copied().filter(|e| e.0.0 >> SHIFT == bucket) {
+                self.far.pop();
+                self.current.push(word(time, key));
+            }
         }
-        self.current.sort_unstable_by(|a, b| b.cmp(a));
+        // Where little is under way, most buckets hold one event.
+        if self.current.len() > 1 {
+            self.current.sort_unstable_by(|a, b| b.cmp(a));
+        }
     }
 
     /// When the next event is due, if it is due by `limit`.
@@ -235,6 +243,21 @@ impl Events {
         let entry = *self.current.last()?;
         let time = self.open << SHIFT | entry >> (64 - SHIFT);
         (time <= limit).then_some(time)
+    }
+
+    /// [`Events::peek`] that never opens a bucket in which nothing is due by `limit`, so that events between the time
+    /// of the last one and `limit` may still be added.
+    #[inline]
+    pub(crate) fn peek_due(&mut self, limit: Tick) -> Option<Tick> {
+        if self.current.is_empty() {
+            let near = self.next_bucket().unwrap_or(u64::MAX);
+            let bucket = near.min(self.far.peek().map_or(u64::MAX, |e| e.0.0 >> SHIFT));
+            // All of an earlier bucket is due; in the last one it is the first event that counts.
+            if bucket > limit >> SHIFT || bucket == limit >> SHIFT && self.next_time().is_none_or(|next| next > limit) {
+                return None;
+            }
+        }
+        self.peek(limit)
     }
 
     /// True if nothing is going to happen.
@@ -340,6 +363,10 @@ mod tests {
                     }
                 }
                 assert_eq!(events.next_time(), model.first().map(|e| e.0), "seed {seed}");
+                let limit = now + dice(round + 1, 600);
+                let due = events.peek_due(limit);
+                assert_eq!(due, model.first().map(|e| e.0).filter(|t| *t <= limit), "seed {seed}");
+                now = due.unwrap_or(now); // `limit` has not passed: earlier events may still come
                 if dice(round, 3) == 0 {
                     let limit = now + dice(round, 5000);
                     let due = events.peek(limit);

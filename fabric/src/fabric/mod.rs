@@ -135,6 +135,37 @@ impl Fabric {
         self.adapters.chip.now
     }
 
+    /// Runs event by event, up to and including `to`, until the network has something to say: an effect, a completion, or
+    /// nothing more by `to`. Behind each tick `goes_on` is asked whether the next one may come. True if anything
+    /// happened; the time is that of the last event then, as after [`Fabric::advance`] to [`Fabric::poll_timeout`].
+    pub fn advance_to_news(&mut self, to: Tick, mut goes_on: impl FnMut() -> bool) -> bool {
+        self.adapters.return_lent();
+        if self.split.on_hold || self.adapters.waiting > 0 {
+            return false;
+        }
+        let mut any = false;
+        loop {
+            let next = match self.half_way {
+                true => Some(self.adapters.chip.now).filter(|now| *now <= to),
+                false => self.adapters.chip.events.peek_due(to),
+            };
+            let Some(next) = next else { break };
+            self.half_way = !self.run_tick::<true>(next);
+            any = true;
+            if !self.adapters.effects.is_empty()
+                || !self.adapters.completions.is_empty()
+                || self.adapters.waiting > 0
+                || !goes_on()
+            {
+                break;
+            }
+        }
+        if any {
+            self.rest();
+        }
+        any
+    }
+
     /// Free clock: jumps from event to event until nothing is left to happen by itself. Effects
     /// that need memory do not stop it; what depends on them goes on when it is supplied.
     pub fn run_free(&mut self) {
@@ -200,7 +231,7 @@ impl Fabric {
     fn rest(&mut self) {
         if self.adapters.chip.special
             && self.adapters.chip.packets.in_flight() == 0
-            && self.adapters.chip.events.next_time().is_none()
+            && self.adapters.chip.events.is_empty()
         {
             self.adapters.chip.special = self.adapters.chip.split;
         }

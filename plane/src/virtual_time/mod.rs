@@ -34,13 +34,18 @@ use angara_abi::wait::{Kernel, Linux};
 use angara_fabric::{Cause, Port, Tick};
 use angara_protocol::msg::Why;
 use rustix::event::{Timespec, epoll};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// Longest sleep while only a command can change anything.
 const SLEEP: Duration = Duration::from_secs(60);
 /// The same while PEs are absent or outside virtual time.
 const ABSENT_LOOK: Duration = Duration::from_millis(1);
+
+/// Sum of counters that others raise.
+fn sum_of<'a>(words: impl Iterator<Item = &'a AtomicU32>) -> u32 {
+    words.fold(0, |sum, word| sum.wrapping_add(word.load(Ordering::SeqCst)))
+}
 
 impl DataPlane {
     /// Something happened at a port, now, by somebody's doing: whoever waits there for it is due. Bytes are written already.
@@ -284,16 +289,8 @@ impl DataPlane {
     pub(super) fn go_on(&mut self) -> bool {
         loop {
             self.look_at_deadlines();
-            let run = self.virtual_time.as_ref();
-            let due = run.and_then(VirtualRun::next_due);
-            let (event, fault) = (self.fabric.poll_timeout(), run.and_then(VirtualRun::next_fault));
-            // A fault is no reason to go on: after the end of everything nobody sees it.
-            let fault = fault.filter(|fault| event.or(due).is_some_and(|next| *fault <= next));
-            let Some(next) = fault.or(event).filter(|next| due.is_none_or(|due| *next <= due)) else { break };
-            self.look_at_links(next);
-            self.fabric.advance(next);
-            if fault.is_some() {
-                self.fault_comes();
+            if !(self.run_to_news() || self.run_to_fault()) {
+                break;
             }
             self.stale = true;
             while let Some(effect) = self.fabric.poll_effect() {
@@ -315,6 +312,45 @@ impl DataPlane {
         true
     }
 
+    /// Has the network go on until it says something, a PE is due, or a thread of one has changed its deadline; whether it
+    /// could. No further than before the next fault and the next look at links.
+    fn run_to_news(&mut self) -> bool {
+        let Some(run) = &self.virtual_time else { return false };
+        let mut until = run.next_due().unwrap_or(Tick::MAX);
+        if let Some(fault) = run.next_fault() {
+            let Some(before) = fault.checked_sub(1) else { return false };
+            until = until.min(before);
+        }
+        if run.notes.is_some() {
+            let Some(next) = self.fabric.poll_timeout().filter(|next| *next <= until) else { return false };
+            until = next;
+            self.look_at_links(next);
+        }
+        let Some(run) = &self.virtual_time else { return false };
+        let words = || self.jobs.values().map(|job| job.memory.sync.deadlines());
+        let (first, others, known) = (words().next(), self.jobs.len() > 1, run.deadlines);
+        self.fabric.advance_to_news(until, || match first {
+            Some(word) if !others => word.load(Ordering::SeqCst) == known,
+            _ => sum_of(words()) == known,
+        })
+    }
+
+    /// Has the network go on to the next fault, which comes then; whether there is one in time.
+    fn run_to_fault(&mut self) -> bool {
+        let Some(run) = &self.virtual_time else { return false };
+        let Some(fault) = run.next_fault() else { return false };
+        let due = run.next_due();
+        // A fault is no reason to go on: after the end of everything nobody sees it.
+        let next = self.fabric.poll_timeout().or(due);
+        if next.is_none_or(|next| next < fault) || due.is_some_and(|due| due < fault) {
+            return false;
+        }
+        self.look_at_links(fault);
+        self.fabric.advance(fault);
+        self.fault_comes();
+        true
+    }
+
     /// PEs that are outside virtual time come back together, so that nobody's turn depends on how fast it was there.
     fn look_at_those_outside(&mut self) {
         let Some(run) = self.virtual_time.as_mut() else { return };
@@ -331,8 +367,7 @@ impl DataPlane {
 
     /// How often PEs that stand have changed their deadlines.
     fn changes_of_deadlines(&self) -> u32 {
-        let count = |sum: u32, job: &OpenJob| sum.wrapping_add(job.memory.sync.deadlines().load(Ordering::SeqCst));
-        self.jobs.values().fold(0, count)
+        sum_of(self.jobs.values().map(|job| job.memory.sync.deadlines()))
     }
 
     /// Threads of PEs that stand may have become due at an earlier time.
