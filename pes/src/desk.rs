@@ -16,6 +16,7 @@ pub(crate) static HOST: Host = Host {
     complain,
     leave: angara_coro::leave,
     exit: angara_coro::exit,
+    line,
     find,
 };
 
@@ -23,12 +24,20 @@ pub(crate) static HOST: Host = Host {
 pub(crate) struct Desk {
     /// Standard output and error.
     pub(crate) outputs: Option<[Output; 2]>,
-    /// Where the PE whose turn it is has put its question.
-    question: Option<(*const u8, usize)>,
+    /// What the PE whose turn it is wants to know.
+    question: Option<Question>,
     /// The answer for the PE whose turn it is; nothing, if nobody answers any more.
     answer: Option<Option<Vec<u8>>>,
     /// Where copies of the program begin, how many bytes each has, and the program's name.
     images: Option<(usize, usize, usize, *const c_char)>,
+}
+
+/// What a PE may want to know.
+pub(crate) enum Question {
+    /// A request to the daemon.
+    Daemon(&'static [u8]),
+    /// The line of an address of its code.
+    Line(usize),
 }
 
 /// The desk of this process. Only the thread of the PEs comes near it, and either a PE of it runs or the host does.
@@ -47,9 +56,8 @@ pub(crate) fn desk() -> &'static mut Desk {
 
 impl Desk {
     /// The question of the PE that has just stood, if it asks one.
-    pub(crate) fn take_question(&mut self) -> Option<&'static [u8]> {
-        // SAFETY: it stays where it is until the PE has its answer.
-        self.question.take().map(|(text, len)| unsafe { std::slice::from_raw_parts(text, len) })
+    pub(crate) fn take_question(&mut self) -> Option<Question> {
+        self.question.take()
     }
 
     /// Answers it.
@@ -71,7 +79,17 @@ impl Desk {
 }
 
 extern "C" fn ask(request: *const u8, len: usize, answer: *mut u8, room: usize) -> isize {
-    desk().question = Some((request, len));
+    // SAFETY: the library's request, which stays where it is until this returns.
+    wait(Question::Daemon(unsafe { std::slice::from_raw_parts(request, len) }), answer, room)
+}
+
+extern "C" fn line(address: usize, to: *mut u8, room: usize) -> usize {
+    wait(Question::Line(address), to, room).max(0) as usize
+}
+
+/// Stands until the question is answered. Returns the bytes of the answer; -1 if nobody answers.
+fn wait(question: Question, answer: *mut u8, room: usize) -> isize {
+    desk().question = Some(question);
     loop {
         stand();
         match desk().answer.take() {

@@ -5,11 +5,17 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The way to the launcher.
 #[derive(Clone)]
-pub(crate) struct Link(Arc<Mutex<UnixStream>>);
+pub(crate) struct Link(Arc<Mutex<Said>>);
+
+struct Said {
+    stream: UnixStream,
+    /// For each PE, if its end has been said.
+    ended: Vec<bool>,
+}
 
 /// What this process was started with: the socket, and where the daemon's log goes.
 pub(crate) fn inherited() -> Result<(UnixStream, File), String> {
@@ -29,21 +35,57 @@ pub(crate) fn inherited() -> Result<(UnixStream, File), String> {
 impl Link {
     /// Of a socket.
     pub(crate) fn new(stream: &UnixStream) -> io::Result<Link> {
-        Ok(Link(Arc::new(Mutex::new(stream.try_clone()?))))
+        Ok(Link(Arc::new(Mutex::new(Said { stream: stream.try_clone()?, ended: Vec::new() }))))
+    }
+
+    fn said(&self) -> MutexGuard<'_, Said> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says that the daemon listens.
+    pub(crate) fn ready(&self) {
+        self.said().say(&FromPes::Ready);
+    }
+
+    /// There are so many PEs.
+    pub(crate) fn starts(&self, pes: u32) {
+        self.said().ended = vec![false; pes as usize];
+    }
+
+    /// Says how a PE has ended, once; as a process would with this status.
+    pub(crate) fn ended(&self, pe: usize, raw: i32) {
+        self.said().end(pe, raw);
+    }
+
+    /// Says of all PEs that have not ended that a signal has ended them. Returns which.
+    pub(crate) fn all_end(&self, signal: i32) -> Vec<usize> {
+        let mut said = self.said();
+        let left: Vec<usize> = (0..said.ended.len()).filter(|pe| !said.ended[*pe]).collect();
+        left.iter().for_each(|pe| said.end(*pe, signal));
+        close_outputs();
+        left
+    }
+}
+
+impl Said {
+    fn end(&mut self, pe: usize, raw: i32) {
+        if self.ended.get_mut(pe).is_some_and(|ended| !std::mem::replace(ended, true)) {
+            self.say(&FromPes::Ended(pe as u32, raw));
+        }
     }
 
     /// Says something. A launcher that has gone ends this process by its daemon's other connection.
-    pub(crate) fn say(&self, word: &FromPes) {
+    fn say(&mut self, word: &FromPes) {
         let mut line = serde_json::to_vec(word).expect("plain data");
         line.push(b'\n');
-        let _ = self.0.lock().unwrap_or_else(PoisonError::into_inner).write_all(&line);
+        let _ = self.stream.write_all(&line);
     }
 }
 
 impl Link {
     /// Says why there will be no PEs, and what helps.
     pub(crate) fn refuse(&self, why: String, remedy: String) {
-        self.say(&FromPes::Refused(why, remedy));
+        self.said().say(&FromPes::Refused(why, remedy));
         close_outputs();
     }
 }

@@ -6,10 +6,12 @@
 //! | `link` | the socket to the launcher |
 //! | `turns` | the PEs, and how they are let run |
 //! | `desk` | what PEs call on their own stacks |
+//! | `lines` | lines of the program |
 //! | `output` | what they write |
 //! | `watch` | a PE that does not come back |
 
 mod desk;
+mod lines;
 mod link;
 mod output;
 mod turns;
@@ -18,12 +20,13 @@ mod watch;
 use angara_abi::program_clock::preloaded;
 use angara_abi::shm::Arena;
 use angara_cluster::args::Args;
-use angara_protocol::inside::{FromPes, StartPes, ToPes};
+use angara_protocol::inside::{StartPes, ToPes};
 use clap::Parser;
 use fabricd::config::{log_filter, resolve};
 use fabricd::inside::{Images, Inside, Wish};
 use fabricd::{Options, Ready, log, run_around};
 use link::Link;
+use rustix::process::{Signal, getpid};
 use std::fs::File;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -107,13 +110,19 @@ fn serve(options: Options, socket: UnixStream) -> Result<(), (String, u8)> {
     thread("launcher", move || {
         link::hear(socket, |word| match word {
             ToPes::Start(start) => begin(*start, &wishes, &link, &tell, (&arena, &runtime_dir)),
-            ToPes::Signal(libc::SIGKILL) => {
-                rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL).unwrap_or(())
+            ToPes::Signal(libc::SIGSTOP) => drop(rustix::process::kill_process(getpid(), Signal::STOP)),
+            ToPes::Signal(libc::SIGCONT) => {}
+            ToPes::Signal(signal) => {
+                watched.stop();
+                watched.interrupt("computed when the job was ended");
+                for pe in link.all_end(signal) {
+                    // A daemon that has gone knows.
+                    let _ = wishes.send(Wish::Gone(pe as usize));
+                }
             }
-            ToPes::Signal(signal) => watched.interrupt(&format!("was ended by signal {signal}")),
         });
     })?;
-    let result = run_around(options, Some(inside), move |_| ready.say(&FromPes::Ready));
+    let result = run_around(options, Some(inside), move |_| ready.ready());
     result.map_err(|e| (e.to_string(), e.exit_code()))
 }
 
@@ -134,6 +143,7 @@ fn begin(
         Ok(program) => program,
         Err((why, remedy)) => return link.refuse(why, remedy),
     };
+    link.starts(start.pes);
     let layout = program.layout();
     let images = Images {
         segments: program.segments().iter().map(|s| s.len as u64).collect(),

@@ -1,6 +1,7 @@
 //! The PEs of a job, for the data plane: made when they are let run for the first time, on the data plane's own thread.
 
-use crate::desk::{self, desk, sink};
+use crate::desk::{self, Question, desk, sink};
+use crate::lines::Lines;
 use crate::link::{Link, close_outputs};
 use crate::output::Output;
 use crate::watch::Watched;
@@ -9,7 +10,7 @@ use angara_abi::program_clock::{PE_SYMBOL, TURN_SYMBOL};
 use angara_abi::shm::{Arena, Part};
 use angara_coro::{Crash, Event, Hooks, Image, Layout, Names, Pes, Program, Stack, Start};
 use angara_plane::{Coroutines, Resumed};
-use angara_protocol::inside::{FromPes, StartPes};
+use angara_protocol::inside::StartPes;
 use angara_protocol::launch::Launch;
 use angara_protocol::msg::{AdapterReply, AdapterRequest};
 use fabricd::inside::{Seats, Wish};
@@ -52,7 +53,7 @@ pub(crate) struct Made {
     left: usize,
     /// One of them has ended the program on all.
     ends: Option<usize>,
-    file: PathBuf,
+    lines: Lines,
     /// Regions that PEs know by address alone.
     _seats: Seats,
     _arena: Arc<Arena>,
@@ -84,7 +85,7 @@ impl Coroutines for Turns {
         }
         let Some(made) = &mut self.made else { return Resumed::Waits };
         let guest = &mut made.guests[pe];
-        if guest.ended {
+        if guest.ended || self.watched.has_stopped() {
             return Resumed::Waits;
         }
         if let Some(answer) = &guest.answer {
@@ -99,12 +100,16 @@ impl Coroutines for Turns {
         match made.run(pe, &self.watched) {
             Event::Yielded => match desk().take_question() {
                 None => Resumed::Stands,
-                Some(text) => self.ask(pe, text),
+                Some(Question::Daemon(text)) => self.ask(pe, text),
+                Some(Question::Line(address)) => {
+                    desk().answer(Some(made.place(address, true).into_bytes()));
+                    self.resume(pe)
+                }
             },
             Event::Ended(status) => self.has_ended(pe, status << 8),
             Event::Crashed(crash) => {
-                self.tell(pe, &crash);
-                self.has_ended(pe, crash.signal)
+                let interrupted = self.tell(pe, &crash);
+                self.has_ended(pe, if interrupted { 1 << 8 } else { crash.signal })
             }
         }
     }
@@ -142,7 +147,7 @@ impl Turns {
             output.finish(pe as u32);
         }
         let _ = self.wishes.send(Wish::Gone(pe));
-        self.link.say(&FromPes::Ended(pe as u32, raw));
+        self.link.ended(pe, raw);
         if made.ends == Some(pe) {
             // It has ended the program on all PEs: the others flush their streams, and are gone.
             for other in (0..made.guests.len()).filter(|other| *other != pe) {
@@ -150,7 +155,7 @@ impl Turns {
                     made.left -= 1;
                     made.pes.flush(other);
                     desk().outputs.iter_mut().flatten().for_each(|output| output.finish(other as u32));
-                    self.link.say(&FromPes::Ended(other as u32, raw));
+                    self.link.ended(other, raw);
                 }
             }
         }
@@ -161,14 +166,16 @@ impl Turns {
         Resumed::Waits
     }
 
-    /// Says how a PE has crashed, as far as its launcher cannot know it.
-    fn tell(&self, pe: usize, crash: &Crash) {
-        let Some(made) = &self.made else { return };
-        let place = |address: usize| desk().copy_at(address).map(|base| (made.file.clone(), address - base));
-        let text = self.watched.describe(crash, pe, place);
-        if let (Some(text), Some([_, err])) = (text, &mut desk().outputs) {
+    /// Says how a PE has crashed, as far as its launcher cannot know it; whether it has been interrupted.
+    fn tell(&mut self, pe: usize, crash: &Crash) -> bool {
+        let Some(made) = &mut self.made else { return false };
+        // The first is the instruction itself where that is the program's.
+        let frame = crash.frames.first().map(|at| made.place(*at, *at != crash.rip));
+        let (text, interrupted) = self.watched.describe(crash, pe, frame);
+        if let Some([_, err]) = &mut desk().outputs {
             err.take(pe as u32, text.as_bytes());
         }
+        interrupted
     }
 }
 
@@ -280,7 +287,15 @@ impl Made {
         }
         watched.are_made();
         let left = guests.len();
-        Ok(Made { pes, library, turn, guests, left, ends: None, file, _seats: seats, _arena: arena })
+        Ok(Made { pes, library, turn, guests, left, ends: None, lines: Lines::of(&file), _seats: seats, _arena: arena })
+    }
+
+    /// The line of an address of the program.
+    fn place(&mut self, address: usize, returns: bool) -> String {
+        match desk().copy_at(address) {
+            Some(base) => self.lines.place(address - base, returns),
+            None => format!("{address:#x}"),
+        }
     }
 
     /// Lets a PE run until it has something to say.

@@ -1,7 +1,6 @@
 //! Watches how long a PE has its turn: nothing of this process but a signal can take it away.
 
 use angara_coro::Crash;
-use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -20,6 +19,7 @@ pub(crate) struct Watched {
     /// PEs made so far.
     made: AtomicUsize,
     all_made: AtomicBool,
+    stopped: AtomicBool,
 }
 
 impl Watched {
@@ -30,6 +30,7 @@ impl Watched {
             interrupted: Mutex::new(None),
             made: AtomicUsize::new(0),
             all_made: AtomicBool::new(false),
+            stopped: AtomicBool::new(false),
         }
     }
     /// PE `pe` is being made.
@@ -84,22 +85,25 @@ impl Watched {
         }
     }
 
-    /// One line about a PE that a signal has ended.
-    pub(crate) fn describe(
-        &self,
-        crash: &Crash,
-        pe: usize,
-        place: impl Fn(usize) -> Option<(PathBuf, usize)>,
-    ) -> Option<String> {
-        let at = crash.frames.iter().copied().chain([crash.rip]).find_map(place);
-        let at = at.map(|(file, offset)| format!(" (at {}+{offset:#x})", file.display())).unwrap_or_default();
+    /// No PE is let run any more.
+    pub(crate) fn stop(&self) {
+        self.stopped.store(true, Ordering::Release);
+    }
+    /// See there.
+    pub(crate) fn has_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Acquire)
+    }
+
+    /// One line about a PE that a signal has ended, at a place of the program; whether it was interrupted.
+    pub(crate) fn describe(&self, crash: &Crash, pe: usize, place: Option<String>) -> (String, bool) {
+        let at = place.map(|place| format!(" at {place}")).unwrap_or_default();
         if let Some(why) = self.interrupted.lock().unwrap_or_else(|e| e.into_inner()).take() {
-            return Some(format!("angara: PE {pe}{at} {why}\n"));
+            return (format!("angara: PE {pe}{at} {why}\n"), true);
         }
-        let what = match crash.stack_overflow {
-            true => "its stack was too small; give it more by `ulimit -s`".to_string(),
+        let why = match crash.stack_overflow {
+            true => "its stack was too small; give it more by `ulimit -s`".into(),
             false => format!("signal {}, address {:#x}", crash.signal, crash.address),
         };
-        Some(format!("angara: PE {pe} crashed{at}: {what}\n"))
+        (format!("angara: PE {pe} crashed{at}: {why}\n"), false)
     }
 }

@@ -79,6 +79,9 @@ pub struct Host {
     pub leave: extern "C" fn(status: i32) -> !,
     /// Ends this PE with a status as the program's `exit` does.
     pub exit: extern "C" fn(status: i32) -> !,
+    /// Writes the line of the call that returns to this address of the program, and its function; returns how many bytes that
+    /// takes.
+    pub line: extern "C" fn(address: usize, to: *mut u8, room: usize) -> usize,
     /// Where the copy of a program begins that contains this address, and the name of its file; 0 if none does.
     pub find: extern "C" fn(address: usize, file: &mut *const c_char) -> usize,
 }

@@ -423,7 +423,8 @@ impl DataPlane {
         told.retain(|(index, _)| self.lanes[*index].as_ref().is_some_and(|lane| !lane.broken));
         let pids = told.iter().filter_map(|(index, _)| Some(self.lanes[*index].as_ref()?.pid));
         let before = run.deadlines;
-        if run.patience.may_yet(&mut run.in_doubt, pids) {
+        // A coroutine that does not run does nothing.
+        if self.coroutines.is_none() && run.patience.may_yet(&mut run.in_doubt, pids) {
             return false;
         }
         if self.changes_of_deadlines() != before {

@@ -8,6 +8,7 @@
 //!
 //! [`caller`] finds the line of the program that called the library, for every message.
 
+use super::process::inside;
 use super::team::Group;
 use super::{Runtime, die, lock, streams};
 use crate::ctypes::Name;
@@ -32,6 +33,9 @@ pub(crate) fn wanted() -> bool {
 
 /// Base address and file of the module that holds `address`.
 fn module(address: *const ()) -> Option<(usize, String)> {
+    if let Some(copy) = inside::copy_of(address) {
+        return Some(copy);
+    }
     // SAFETY: plain data; an all-zero value is valid.
     let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
     // SAFETY: writes `info`, whose name is a string that lives as long as the module.
@@ -85,6 +89,9 @@ pub(crate) fn caller_address() -> Option<*mut c_void> {
 
 /// The line of the program at a return address, as [`caller`] gives it.
 pub(crate) fn line_of(address: *mut c_void) -> String {
+    if let Some(line) = inside::line_of(address.cast_const().cast()) {
+        return line;
+    }
     let mut line = None;
     backtrace::resolve(address, |symbol| {
         let name = symbol.name().map_or("?".into(), |n| n.to_string());

@@ -5,6 +5,6 @@ mod elf;
 pub(crate) mod exit;
 mod fork;
 pub(crate) mod init;
-mod inside;
+pub(crate) mod inside;
 pub(crate) mod pe;
 mod statics;
