@@ -14,7 +14,7 @@ use angara_abi::account::{Class, Load, Traffic};
 use angara_abi::clock::{Comparison, WaitsFor};
 use angara_abi::desc::{Place, Region};
 use angara_abi::inside::{Host, Parts};
-use angara_abi::job::{Geometry, INTERNAL_BYTES, PeEntry};
+use angara_abi::job::{Geometry, INTERNAL_BYTES, PeEntry, internal_bytes, large_tables};
 use angara_net::Link;
 use angara_net::torus::{Direction, NodeId};
 use angara_protocol::launch::Launch;
@@ -134,14 +134,14 @@ impl Job {
     }
     /// My symmetric heap.
     pub fn heap(&self) -> *mut u8 {
-        self.slice().wrapping_add(INTERNAL_BYTES)
+        self.slice().wrapping_add(internal_bytes(self.n_pes()))
     }
     /// Bytes of [`Job::heap`].
     pub fn heap_len(&self) -> usize {
-        self.geometry().heap_stride - INTERNAL_BYTES
+        self.geometry().heap_stride - internal_bytes(self.n_pes())
     }
     /// My internal area: symmetric memory outside the program's heap. The first
-    /// [`INTERNAL_FREE`] bytes are for a library on top of this one.
+    /// [`INTERNAL_FREE`] bytes are for a library on top of this one, and so are [`large_tables`].
     pub fn internal(&self) -> *mut u8 {
         self.slice()
     }
@@ -283,7 +283,9 @@ impl Job {
     pub fn rest(&self) -> Result<()> {
         self.trees.close_all(&self.adapter)?;
         let advice = if self.adapter.is_inside() { libc::MADV_DONTNEED } else { libc::MADV_REMOVE };
-        for (start, len) in [(self.internal(), INTERNAL_FREE), (self.heap(), self.heap_len())] {
+        let tables = large_tables(self.n_pes()).unwrap_or(0..0);
+        let tables = (self.internal().wrapping_add(tables.start), tables.len());
+        for (start, len) in [(self.internal(), INTERNAL_FREE), tables, (self.heap(), self.heap_len())] {
             // SAFETY: whole pages of this PE's own slice, which no PE reads or writes before the next life, and none of
             // which anything in Rust refers to.
             if len > 0 && unsafe { libc::madvise(start.cast(), len, advice) } != 0 {

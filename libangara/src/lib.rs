@@ -39,6 +39,7 @@ pub mod inside;
 mod job;
 pub mod mailbox;
 mod memory;
+pub mod per_peer;
 
 pub use angara_abi;
 pub use angara_abi::account::Class;

@@ -15,6 +15,9 @@ pub(super) struct OpenJob {
     pub(super) memory: Arc<JobMemory>,
     /// Memory of every PE that has ever attached; counters outlive their PE.
     pub(super) pes: Vec<Option<Arc<PeMemory>>>,
+    /// PEs of this host that have ever attached, and that are to.
+    pub(super) attached: usize,
+    pub(super) expected: usize,
     /// Lane of each attached PE.
     pub(super) lanes: Vec<Option<usize>>,
     /// PEs that went without a goodbye, and empty seats of an open job.
@@ -25,10 +28,7 @@ pub(super) struct OpenJob {
 impl OpenJob {
     /// Every PE of this host has attached at some time; in an open job, anybody sits here.
     pub(super) fn complete(&self) -> bool {
-        if self.memory.open {
-            return self.pes.iter().any(Option::is_some);
-        }
-        self.pes.iter().zip(&self.memory.here).all(|(pe, here)| pe.is_some() || !here)
+        self.attached >= if self.memory.open { 1 } else { self.expected }
     }
 }
 

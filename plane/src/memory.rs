@@ -51,6 +51,8 @@ pub struct JobMemory {
     /// Nodes that the job has for itself; none unless given before the job is opened.
     pub set: Option<NodeSet>,
     source: Source,
+    /// How PEs reach each other, where all are in one process.
+    targets: Option<Mapping>,
     heap: Mapping,
     statics: OnceLock<StaticArena>,
     fds: Option<JobFds>,
@@ -149,6 +151,10 @@ impl JobMemory {
             open: geometry.open,
             set: None,
             entries,
+            targets: match source {
+                Source::Arena(arena) => Some(arena.cut(Targets::bytes(pes), angara_abi::PAGE)?),
+                Source::Files => None,
+            },
             source: source.clone(),
             heap,
             statics: OnceLock::new(),
@@ -355,7 +361,11 @@ impl PeMemory {
         let name = |part: &str| format!("angara-{}-{pe}-{part}", job.id);
         let pes = job.pes;
         let source = &job.source;
-        let (targets_fd, targets) = source.create(&name("targets"), Targets::bytes(pes), Access::ReadOnly)?;
+        let (targets_fd, targets) = match &job.targets {
+            // One for all.
+            Some(shared) => (None, shared.again().ok_or(io::ErrorKind::Unsupported)?),
+            None => source.create(&name("targets"), Targets::bytes(pes), Access::ReadOnly)?,
+        };
         let (counters_fd, counters) = source.create(&name("counters"), Counters::bytes(pes), Access::Shared)?;
         let (bounce_fd, bounce) = source.create(&name("bounce"), BOUNCE_BYTES, Access::Shared)?;
         let (channel_fds, channel) = Channel::create(source, &name("channel"))?;

@@ -19,6 +19,7 @@ use angara_abi::JobId;
 use angara_abi::account::Load;
 use angara_abi::channel::Fault;
 use angara_abi::job::{Barrier, Reach};
+use angara_abi::shm::Source;
 use angara_abi::wait::{Kernel, Linux};
 use angara_fabric::{BarrierFamily, Fabric, JobSlot, Link, Port, Routes, Tick};
 use angara_net::HostId;
@@ -26,7 +27,8 @@ use angara_net::fault::TrunkChange;
 use angara_net::torus::{NodeId, Shape};
 use angara_trunk::KeyRing;
 use rustix::event::epoll;
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -47,8 +49,10 @@ pub struct DataPlane {
     pub(super) ports: Ports,
     pub(super) jobs: BTreeMap<JobSlot, OpenJob>,
     pub(super) lanes: Vec<Option<Lane>>,
-    /// Indices of the lanes in use.
+    /// Indices of the lanes in use, where each is among them, and those of the others.
     pub(super) active: Vec<usize>,
+    active_at: Vec<usize>,
+    free_lanes: BinaryHeap<Reverse<usize>>,
     pub(super) outstanding: Outstanding,
     pub(super) registers: BTreeMap<NodeId, Registers>,
     /// Barriers left and phases of the latest one, by node.
@@ -124,6 +128,8 @@ impl DataPlane {
             jobs: BTreeMap::new(),
             lanes: Vec::new(),
             active: Vec::new(),
+            active_at: Vec::new(),
+            free_lanes: BinaryHeap::new(),
             outstanding: Outstanding::default(),
             registers: BTreeMap::new(),
             barriers: BTreeMap::new(),
@@ -170,9 +176,11 @@ impl DataPlane {
         for (pe, &port) in ports.iter().enumerate() {
             self.ports.set(port, Some(Owner { slot: memory.slot, pe: pe as u32 }));
         }
-        let (pes, open) = (memory.pes, memory.open);
+        let (pes, open, expected) = (memory.pes, memory.open, memory.pes_here());
         let job = OpenJob {
             memory,
+            attached: 0,
+            expected,
             pes: (0..pes).map(|_| None).collect(),
             lanes: vec![None; pes],
             lost: vec![open; pes],
@@ -225,23 +233,28 @@ impl DataPlane {
         let job = self.jobs.get_mut(&slot).ok_or_else(gone)?;
         let port = Port { node: entry.node, endpoint: entry.endpoint };
         let lane = Lane::new(port, job.memory.clone(), pe.clone(), pid);
-        let index = self.lanes.iter().position(Option::is_none).unwrap_or_else(|| {
+        let index = self.free_lanes.pop().map_or(self.lanes.len(), |Reverse(index)| index);
+        if index == self.lanes.len() {
             self.lanes.push(None);
-            self.lanes.len() - 1
-        });
+            self.active_at.push(0);
+        }
         self.lanes[index] = Some(lane);
+        self.active_at[index] = self.active.len();
         self.active.push(index);
         if let Some(run) = &mut self.virtual_time {
             run.runs(index);
         }
         job.lanes[pe.pe] = Some(index);
-        job.pes[pe.pe] = Some(pe.clone());
+        job.attached += usize::from(job.pes[pe.pe].replace(pe.clone()).is_none());
         if job.complete() {
             self.faults.job_complete((self.clock)());
         }
         // At a seat that was empty others reach somebody from now on.
         let was_lost = std::mem::replace(&mut job.lost[pe.pe], false);
-        self.show_reach(slot, Ways::From(pe.pe));
+        // PEs in this process have one table, which the first has filled.
+        if !self.shares_reach(slot) || self.active.len() == 1 {
+            self.show_reach(slot, Ways::From(pe.pe));
+        }
         if was_lost {
             self.show_reach(slot, Ways::To(pe.pe));
         }
@@ -320,7 +333,14 @@ impl DataPlane {
             }
         }
         self.outstanding.drop_lane(index);
-        self.active.retain(|&i| i != index);
+        let at = self.active_at[index];
+        if self.active.get(at) == Some(&index) {
+            self.active.swap_remove(at);
+            if let Some(&moved) = self.active.get(at) {
+                self.active_at[moved] = at;
+            }
+            self.free_lanes.push(Reverse(index));
+        }
     }
 
     /// Puts a channel into its sticky error state: nothing more is taken from it.
@@ -416,6 +436,11 @@ impl DataPlane {
         *self.jobs.get(&owner.slot)?.lanes.get(owner.pe as usize)?
     }
 
+    /// The PEs of a job are in this process, and share a table.
+    fn shares_reach(&self, slot: JobSlot) -> bool {
+        self.jobs.get(&slot).is_some_and(|job| matches!(job.memory.source(), Source::Arena(_)))
+    }
+
     /// Writes how PEs of a job reach each other.
     pub(super) fn show_reach(&self, slot: JobSlot, ways: Ways) {
         let Some(job) = self.jobs.get(&slot) else { return };
@@ -424,7 +449,14 @@ impl DataPlane {
             Ways::From(pe) => (pe..pe + 1, 0..job.memory.pes),
             Ways::To(pe) => (0..job.pes.len(), pe..pe + 1),
         };
-        for pe in job.pes[from].iter().flatten() {
+        // Where all share one table, a PE of a node that works speaks for all.
+        let up = |pe: &&Arc<PeMemory>| self.fabric.routes().node_up(job.memory.entries[pe.pe].node);
+        let speaker = job.pes.iter().flatten().find(up).filter(|_| self.shares_reach(slot));
+        let speakers: Vec<&Arc<PeMemory>> = match speaker {
+            Some(pe) => vec![pe],
+            None => job.pes[from].iter().flatten().collect(),
+        };
+        for pe in speakers {
             let here = job.memory.entries[pe.pe].node;
             for target in to.clone() {
                 let there = job.memory.entries[target].node;

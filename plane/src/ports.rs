@@ -58,6 +58,8 @@ pub(super) struct Operation {
 pub(super) struct Outstanding {
     slots: Vec<(u32, Option<Operation>)>,
     free: Vec<u32>,
+    /// How many each lane has.
+    of_lane: Vec<u32>,
 }
 
 impl Outstanding {
@@ -66,6 +68,10 @@ impl Outstanding {
             self.slots.push((0, None));
             self.slots.len() as u32 - 1
         });
+        if self.of_lane.len() <= operation.lane {
+            self.of_lane.resize(operation.lane + 1, 0);
+        }
+        self.of_lane[operation.lane] += 1;
         let slot = &mut self.slots[index as usize];
         slot.1 = Some(operation);
         (slot.0 as u64) << 32 | index as u64
@@ -83,6 +89,7 @@ impl Outstanding {
         }
         let taken = operation.take()?;
         *round = round.wrapping_add(1);
+        self.of_lane[taken.lane] -= 1;
         self.free.push(tag as u32);
         Some(taken)
     }
@@ -93,6 +100,9 @@ impl Outstanding {
 
     /// Forgets every post of a lane.
     pub(super) fn drop_lane(&mut self, lane: usize) {
+        if self.of_lane.get(lane).is_none_or(|count| *count == 0) {
+            return;
+        }
         for index in 0..self.slots.len() as u32 {
             let (round, operation) = &self.slots[index as usize];
             if operation.is_some_and(|f| f.lane == lane) {

@@ -70,11 +70,15 @@ impl Registers {
 impl DataPlane {
     /// A node's register page, made at the first call.
     pub(super) fn register_page(&mut self, node: NodeId, source: &Source) -> io::Result<RegisterPage> {
+        // A library that has all PEs of a job in its process reads no registers: they have one page.
+        let node = match source {
+            Source::Arena(_) => self.registers.keys().next().copied().unwrap_or(node),
+            Source::Files => node,
+        };
         if !self.registers.contains_key(&node) {
             let page = Registers::create(source, &self.shape, node, self.channels)?;
+            self.refresh(&page, node);
             self.registers.insert(node, page);
-            self.stale = true;
-            self.refresh_registers();
         }
         let page = self.registers.get(&node).ok_or(io::ErrorKind::NotFound)?;
         match &page.fd {
@@ -89,12 +93,16 @@ impl DataPlane {
             return;
         }
         for (&node, page) in &self.registers {
-            page.set(csr::STATUS, u64::from(self.fabric.routes().node_up(node)));
-            for dir in Direction::ALL {
-                self.refresh_link(page, Link { node, dir });
-            }
-            self.refresh_collectives(page, node);
+            self.refresh(page, node);
         }
+    }
+
+    fn refresh(&self, page: &Registers, node: NodeId) {
+        page.set(csr::STATUS, u64::from(self.fabric.routes().node_up(node)));
+        for dir in Direction::ALL {
+            self.refresh_link(page, Link { node, dir });
+        }
+        self.refresh_collectives(page, node);
     }
 
     fn refresh_link(&self, page: &Registers, link: Link) {

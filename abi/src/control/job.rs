@@ -18,10 +18,32 @@ use crate::note::WaitNote;
 use crate::shm::{Mapping, PageKind, Part, ShmError};
 use crate::wait::WaitCell;
 use angara_net::torus::{Coords, DIMS_MAX, NodeId, Shape};
+use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Bytes at the start of each heap slice that belong to the library (flags, collective staging).
+/// Bytes at the start of each heap slice that belong to the library (flags, collective staging), in jobs of up to
+/// [`PES_SMALL`] PEs.
 pub const INTERNAL_BYTES: usize = 1 << 20;
+/// Most PEs of a job whose tables of all PEs fit there.
+pub const PES_SMALL: usize = 4096;
+/// Bytes for each PE that tables of all PEs take in larger jobs, behind the others.
+const TABLE_BYTES: usize = 256;
+
+/// Bytes at the start of each heap slice that belong to the library, in a job of `pes` PEs.
+pub const fn internal_bytes(pes: usize) -> usize {
+    match large_tables(pes) {
+        None => INTERNAL_BYTES,
+        Some(tables) => tables.end,
+    }
+}
+
+/// Where a library on top of the driver has its tables of all PEs, if they do not fit into what it has in smaller jobs.
+pub const fn large_tables(pes: usize) -> Option<Range<usize>> {
+    match pes > PES_SMALL {
+        false => None,
+        true => Some(INTERNAL_BYTES..INTERNAL_BYTES + (pes * TABLE_BYTES).next_multiple_of(crate::PAGE)),
+    }
+}
 /// Bytes of a bounce region: completion words, then staging.
 pub const BOUNCE_BYTES: usize = 1 << 20;
 /// Every PE's own heap slice starts at a multiple of this, so that equal offsets are equally aligned addresses everywhere: the

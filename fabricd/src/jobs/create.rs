@@ -25,6 +25,7 @@ use angara_net::torus::NodeId;
 use angara_plane::Command;
 use angara_plane::{Identity, JobMemory};
 use angara_protocol::msg::{CoreAdvice, Failure, JobHost, JobSpec, Path, Reply};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io;
 use std::rc::Rc;
@@ -359,6 +360,7 @@ impl Daemon {
             notes: Vec::new(),
             notes_left_out: 0,
             watched: false,
+            looks_soon: Cell::new(false),
             coordinator,
             hosts: open.hosts.into_iter().filter(|h| *h != me).collect(),
         };

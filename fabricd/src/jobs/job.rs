@@ -14,6 +14,7 @@ use angara_plane::JobMemory;
 use angara_plane::observe::figures::SetFigures;
 use angara_protocol::msg::{Event, Failure, JobSpec, JobStatus};
 use rustix::process::{Signal, geteuid, pidfd_send_signal};
+use std::cell::Cell;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -43,6 +44,8 @@ pub(crate) struct Job {
     pub(crate) notes_left_out: u64,
     /// Somebody has left, and whether the others wait for it is being watched.
     pub(crate) watched: bool,
+    /// Its seats will be looked at soon.
+    pub(crate) looks_soon: Cell<bool>,
     /// Host whose daemon created the job, if it is another one.
     pub(crate) coordinator: Option<HostId>,
     /// Other hosts that know the job.

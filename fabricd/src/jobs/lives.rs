@@ -6,6 +6,7 @@
 //! as does a connection that closes without a word. PEs may all leave in the middle of a life: as long as nobody is
 //! waited for in vain, that is no failure.
 
+use super::job::Job;
 use crate::daemon::Daemon;
 use crate::failure::failure;
 use crate::hosts::protocol::{Answer, Ask, Tell};
@@ -31,6 +32,10 @@ const LOOKS_LEAVING: u32 = 300;
 
 /// How long processes of a program that is ended in order may take to notice by themselves.
 const EXIT_AFTER: Duration = Duration::from_millis(500);
+
+/// PEs of a job whose seats are not looked at whenever one of them changes, and how long that may wait.
+const LARGE: usize = 512;
+const SOON: Duration = Duration::from_millis(20);
 
 impl Daemon {
     /// Changes the seat of a PE of this host, and tells the other hosts of the job.
@@ -101,8 +106,29 @@ impl Daemon {
         on.then(|| (0..memory.pes).map(|pe| memory.page.pe(pe).seat).collect())
     }
 
-    /// The host that made a job sees to it that nobody waits for ever for a PE that has left.
+    /// The host that made a job sees to it that nobody waits for ever for a PE that has left. In a large one it looks a moment
+    /// later, once for many changes.
     fn look_at_seats(self: &Rc<Self>, id: JobId) {
+        let large = |job: &Job| (job.memory.pes > LARGE).then(|| job.looks_soon.replace(true));
+        match self.jobs.table.borrow().get(&id).and_then(large) {
+            None => {}
+            Some(true) => return,
+            Some(false) => {
+                let daemon = self.clone();
+                tokio::task::spawn_local(async move {
+                    tokio::time::sleep(SOON).await;
+                    if let Some(job) = daemon.jobs.table.borrow().get(&id) {
+                        job.looks_soon.set(false);
+                    }
+                    daemon.look_at_seats_now(id);
+                });
+                return;
+            }
+        }
+        self.look_at_seats_now(id);
+    }
+
+    fn look_at_seats_now(self: &Rc<Self>, id: JobId) {
         if self.jobs.table.borrow().get(&id).is_some_and(|job| job.memory.open) {
             return self.look_at_domain(id);
         }

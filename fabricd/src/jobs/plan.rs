@@ -4,7 +4,7 @@ use super::descriptor::NewJob;
 use super::placement::{Nodes, check_memory, place};
 use crate::failure::failure;
 use crate::machine::Machine;
-use angara_abi::job::{Barrier, INTERNAL_BYTES, PES_MAX, PeEntry, Seat};
+use angara_abi::job::{Barrier, PES_MAX, PeEntry, Seat, internal_bytes};
 use angara_fabric::{BarrierFamily, BarrierWork, JobSlot};
 use angara_net::HostId;
 use angara_net::torus::{NodeId, Shape};
@@ -73,12 +73,12 @@ pub(crate) fn layout(
     let free = |node| u32::from(site.channels).saturating_sub(taken.get(&node).copied().unwrap_or(0));
     let nodes = place(site.shape, Nodes { all: available, free: &free }, spec.pes, spec.ppn, &spec.map)?;
     let heap = match spec.heap_may_shrink {
-        true => spec.heap.min(allowed_heap(site, nodes.iter())),
+        true => spec.heap.min(allowed_heap(site, spec.pes, nodes.iter())),
         false => spec.heap,
     };
     let heap_stride = usize::try_from(heap)
         .ok()
-        .and_then(|heap| heap.checked_add(INTERNAL_BYTES))
+        .and_then(|heap| heap.checked_add(internal_bytes(spec.pes as usize)))
         .and_then(angara_abi::page_round)
         .filter(|&stride| (stride as u64) < angara_abi::desc::OFFSET_MAX)
         .ok_or_else(|| {
@@ -103,14 +103,31 @@ impl Reservation {
     }
 }
 
+/// Bytes that a PE in this process takes beside its heap, about: its channel, stack, copy of the program, and what the library
+/// touches of its area.
+const INSIDE_BYTES: u64 = 192 << 10;
+
+/// Bytes of symmetric memory that a PE may take, of a slice of so many.
+fn taken_of(site: &Site<'_>, pes: u32, heap_stride: u64) -> u64 {
+    match site.inside {
+        // Where there are many, most of the library's area is never touched.
+        true => heap_stride - internal_bytes(pes as usize) as u64 + INSIDE_BYTES,
+        false => heap_stride,
+    }
+}
+
 /// The heap per PE with which a job may take half of the memory that this host's limits leave to it, in whole
-/// megabytes and no less than one.
-fn allowed_heap<'a>(site: &Site<'_>, nodes: impl Iterator<Item = &'a NodeId>) -> u64 {
+/// megabytes and no less than one; less, where there may be many PEs in this process.
+fn allowed_heap<'a>(site: &Site<'_>, pes: u32, nodes: impl Iterator<Item = &'a NodeId>) -> u64 {
     let here = nodes.filter(|node| site.hosted.binary_search(node).is_ok()).count().max(1);
     let limits = site.machine.memory_limits(site.memory_limit);
     let half = limits.iter().map(|(_, limit)| limit / 2).min().unwrap_or(u64::MAX);
-    let heap = (half / here as u64).saturating_sub(INTERNAL_BYTES as u64);
-    (heap & !((1 << 20) - 1)).max(1 << 20)
+    let (beside, unit) = match site.inside {
+        true => (INSIDE_BYTES, 64 << 10),
+        false => (internal_bytes(pes as usize) as u64, 1 << 20),
+    };
+    let heap = (half / here as u64).saturating_sub(beside);
+    (heap & !(unit - 1)).max(unit)
 }
 
 /// Takes endpoints and checks memory and descriptors for the PEs that live on this host.
@@ -124,7 +141,8 @@ pub(crate) fn reserve(
         (0..layout.nodes.len()).filter(|pe| site.hosted.binary_search(&layout.nodes[*pe]).is_ok()).collect();
     // Of an open job nobody knows how many will come; each is checked then.
     let coming = if spec.open { 1 } else { pes.len() };
-    check_memory(layout.heap_stride as u64, coming as u32, &site.machine.memory_limits(site.memory_limit))?;
+    let each = taken_of(site, spec.pes, layout.heap_stride as u64);
+    check_memory(each, coming as u32, &site.machine.memory_limits(site.memory_limit))?;
     if !site.inside {
         check_descriptors(site.running + coming)?;
     }
@@ -342,8 +360,9 @@ mod tests {
             running: 0,
             inside: false,
         };
-        let heap =
-            |spec: &JobSpec| layout(&site, spec, &hosted, &BTreeMap::new()).expect("fits").heap_stride - INTERNAL_BYTES;
+        let heap = |spec: &JobSpec| {
+            layout(&site, spec, &hosted, &BTreeMap::new()).expect("fits").heap_stride - internal_bytes(8)
+        };
         let asked = JobSpec { heap: 256 << 20, ..spec(8, 1) };
         assert_eq!(heap(&asked), 256 << 20);
         let default = JobSpec { heap_may_shrink: true, ..asked };

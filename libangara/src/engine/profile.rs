@@ -25,6 +25,10 @@ impl Engines {
     /// How the PEs of this job are reached now.
     pub(crate) fn profile(&self) -> Profile {
         let memory = &self.adapter.memory;
+        if self.adapter.is_inside() {
+            // All the same, and not asked of each: many PEs ask.
+            return Profile { costs: self.far().costs(), near: false, far: true, others_far: memory.geometry.pes > 1 };
+        }
         let is_far = |pe| memory.peers.reach(pe) == Reach::Ring;
         let pes = || 0..memory.geometry.pes;
         let far = pes().any(is_far);

@@ -13,6 +13,7 @@ use super::{Amo, Engine, Mode, Transfer, forward};
 use crate::driver::wait::For;
 use crate::driver::{Adapter, OpState};
 use crate::error::{Error, Result};
+use crate::per_peer::PerPeer;
 use angara_abi::account::{Class, READ_MAX};
 use angara_abi::clock::WaitsFor;
 use angara_abi::desc::{DMA_MAX, Descriptor, Op, Place};
@@ -43,7 +44,7 @@ struct RingState {
     /// PEs with puts or atomics on their way, each once.
     touched: Vec<usize>,
     /// By PE: the period of the latest of them, 0 if there are none.
-    touched_in: Box<[u64]>,
+    touched_in: PerPeer<u64>,
     /// Periods end at the barriers that complete everything.
     period: u64,
     /// Something was posted since the last fence.
@@ -55,7 +56,7 @@ impl Ring {
     pub(super) const COSTS: &str = "ring";
 
     pub(crate) fn new(adapter: Arc<Adapter>) -> Ring {
-        let touched_in = vec![0; adapter.n_pes()].into();
+        let touched_in = PerPeer::new(adapter.n_pes());
         let state =
             RingState { touched: Vec::new(), touched_in, period: 1, unfenced: false, bounce: Bounce::default() };
         let busy = AtomicBool::new(adapter.clock().is_some());
@@ -70,7 +71,7 @@ impl Ring {
     fn touch(&self, state: &mut RingState, pe: usize) {
         self.busy.store(true, Ordering::Relaxed);
         state.unfenced = true;
-        if std::mem::replace(&mut state.touched_in[pe], state.period) == 0 {
+        if std::mem::replace(state.touched_in.of_mut(pe), state.period) == 0 {
             state.touched.push(pe);
         }
     }
@@ -262,7 +263,7 @@ impl Engine for Ring {
             touched.retain(|&pe| {
                 let others = only.is_some_and(|only| only != pe);
                 if !others {
-                    touched_in[pe] = 0;
+                    *touched_in.of_mut(pe) = 0;
                     take.push(pe);
                 }
                 others
@@ -293,8 +294,9 @@ impl Engine for Ring {
         let mut state = self.lock();
         let RingState { touched, touched_in, .. } = &mut *state;
         touched.retain(|&pe| {
-            let later = touched_in[pe] > period;
-            touched_in[pe] *= u64::from(later);
+            let touched = touched_in.of_mut(pe);
+            let later = *touched > period;
+            *touched *= u64::from(later);
             later
         });
         drop(state);

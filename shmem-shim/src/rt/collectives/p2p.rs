@@ -8,14 +8,17 @@
 //! code runs on every engine.
 //!
 //! ```text
-//! 0        4096
+//! 0        4096 (in large jobs the end of what other jobs have)
 //! | words | signals 8n | mail in 8n | mail read 8n | entered 8n | mailboxes: per PE two slots | rings of the streams |
 //! ```
 
 use super::streams::{self, Streams};
 use crate::ctypes::Name;
 use crate::rt::{Runtime, ok};
+use angara::per_peer::PerPeer;
 use angara::{Class, Comparison, INTERNAL_FREE, Place, Region};
+use angara_abi::job::{internal_bytes, large_tables};
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Byte offsets of single words at the start of the area.
@@ -30,7 +33,11 @@ pub(crate) mod word {
     pub(crate) const THREADS: usize = 88;
 }
 
-const TABLES: usize = 4096;
+/// Where the tables begin that come behind the single words, and where they have to end.
+fn tables(n: usize) -> Range<usize> {
+    // Usually they fit before what barriers and trees have.
+    large_tables(n).unwrap_or(4096..INTERNAL_FREE)
+}
 /// Smallest mailbox slot.
 const SLOT_MIN: usize = 48;
 /// Largest mailbox slot.
@@ -44,6 +51,8 @@ pub(crate) const ENTRY: &str = "entry to an earlier broadcast by";
 #[derive(Clone, Copy, Debug)]
 struct Layout {
     n: usize,
+    /// Where the tables begin.
+    tables: usize,
     /// Bytes of a mailbox slot.
     slot: usize,
     /// The rest, if some PE runs several threads.
@@ -52,34 +61,35 @@ struct Layout {
 
 impl Layout {
     fn new(n: usize, threads: bool) -> Layout {
-        let room = INTERNAL_FREE - TABLES;
+        let tables = tables(n);
+        let room = tables.len();
         let words = Layout::words(n);
         let own = if threads { (room / 2).max(words + SLOTS * n * SLOT_MIN) } else { room };
         // Whole cache lines, as long as there are enough.
         let whole = |bytes: usize| if bytes >= 64 { bytes & !63 } else { bytes & !15 };
         let slot = whole(own.saturating_sub(words) / (SLOTS * n)).min(SLOT_MAX);
         let end = words + SLOTS * n * slot;
-        let streams = threads.then(|| streams::Layout::new(n, TABLES + end, room - end));
-        Layout { n, slot, streams }
+        let streams = threads.then(|| streams::Layout::new(n, tables.start + end, room - end));
+        Layout { n, tables: tables.start, slot, streams }
     }
     /// Bytes of the words.
     fn words(n: usize) -> usize {
         (4 * 8 * n).next_multiple_of(64)
     }
     fn signal(&self, from: usize) -> usize {
-        TABLES + from * 8
+        self.tables + from * 8
     }
     fn mail_in(&self, from: usize) -> usize {
-        TABLES + (self.n + from) * 8
+        self.tables + (self.n + from) * 8
     }
     fn mail_read(&self, by: usize) -> usize {
-        TABLES + (2 * self.n + by) * 8
+        self.tables + (2 * self.n + by) * 8
     }
     fn entered(&self, by: usize) -> usize {
-        TABLES + (3 * self.n + by) * 8
+        self.tables + (3 * self.n + by) * 8
     }
     fn mailbox(&self, from: usize, count: u64) -> usize {
-        TABLES + Layout::words(self.n) + (from * SLOTS + count as usize % SLOTS) * self.slot
+        self.tables + Layout::words(self.n) + (from * SLOTS + count as usize % SLOTS) * self.slot
     }
 }
 
@@ -98,7 +108,7 @@ struct Pair {
 /// Counters of all pairs this PE is part of.
 pub(crate) struct P2p {
     layout: Layout,
-    pairs: Box<[Pair]>,
+    pairs: PerPeer<Pair>,
     streams: Option<Streams>,
 }
 
@@ -115,7 +125,7 @@ impl P2p {
     /// `threads`: some PE runs several threads.
     pub(crate) fn new(n: usize, threads: bool) -> P2p {
         let layout = Layout::new(n, threads);
-        let pairs = (0..n).map(|_| Pair::default()).collect();
+        let pairs = PerPeer::new(n);
         P2p { layout, pairs, streams: layout.streams.map(Streams::new) }
     }
     /// The streams of teams, if they have any.
@@ -136,7 +146,7 @@ impl P2p {
 impl Runtime {
     /// A word of this PE's internal area.
     pub(crate) fn word(&self, offset: usize) -> &AtomicU64 {
-        debug_assert!(offset.is_multiple_of(8) && offset + 8 <= INTERNAL_FREE);
+        debug_assert!(offset.is_multiple_of(8) && offset + 8 <= internal_bytes(self.n));
         // SAFETY: inside the internal area, which stays mapped for the life of the process; aligned;
         // peers write it by single stores only.
         unsafe { AtomicU64::from_ptr(self.job.internal().add(offset).cast()) }
@@ -194,7 +204,7 @@ impl Runtime {
         if let Some(streams) = p2p.stream(team) {
             return streams.signal(self, name, team, pe);
         }
-        let count = next(&p2p.pairs[pe].signals_sent);
+        let count = next(&p2p.pairs.of(pe).signals_sent);
         self.put_word(name, pe, p2p.layout.signal(self.me), count);
     }
 
@@ -204,7 +214,7 @@ impl Runtime {
         if let Some(streams) = p2p.stream(team) {
             return streams.await_signal(self, name, team, pe);
         }
-        let count = next(&p2p.pairs[pe].signals_seen);
+        let count = next(&p2p.pairs.of(pe).signals_seen);
         self.await_word(name, p2p.layout.signal(pe), count, "a signal of", pe);
     }
 
@@ -214,14 +224,14 @@ impl Runtime {
     pub(crate) fn pace(&self, name: Name, team: u64, root: usize, members: impl Iterator<Item = usize>) {
         let p2p = self.p2p();
         if self.me != root {
-            let count = next(&p2p.pairs[root].entered);
+            let count = next(&p2p.pairs.of(root).entered);
             return match p2p.stream(team) {
                 Some(streams) => streams.enter(self, name, team, root),
                 None => self.put_word(name, root, p2p.layout.entered(self.me), count),
             };
         }
         for pe in members.filter(|pe| *pe != root) {
-            let before = next(&p2p.pairs[pe].broadcasts) - 1;
+            let before = next(&p2p.pairs.of(pe).broadcasts) - 1;
             match p2p.stream(team) {
                 Some(streams) => streams.await_entered(self, name, team, pe, before),
                 None => self.await_word(name, p2p.layout.entered(pe), before, ENTRY, pe),
@@ -245,7 +255,7 @@ impl Runtime {
             // SAFETY: the caller promises what the callee asks for.
             return unsafe { streams.send(self, name, team, pe, data, len) };
         }
-        let (layout, count) = (&p2p.layout, next(&p2p.pairs[pe].mail_sent));
+        let (layout, count) = (&p2p.layout, next(&p2p.pairs.of(pe).mail_sent));
         let unread = count.saturating_sub(SLOTS as u64);
         self.await_word(name, layout.mail_read(pe), unread, "room in the mailbox at", pe);
         // SAFETY: the caller promises what the callee asks for; the slot has room for the message.
@@ -260,7 +270,7 @@ impl Runtime {
         if let Some(streams) = p2p.stream(team) {
             return read(streams.receive(self, name, team, pe).as_mut_ptr());
         }
-        let (layout, count) = (&p2p.layout, next(&p2p.pairs[pe].mail_seen));
+        let (layout, count) = (&p2p.layout, next(&p2p.pairs.of(pe).mail_seen));
         self.await_word(name, layout.mail_in(pe), count, "a message of", pe);
         // SAFETY: the slot is inside the internal area.
         let value = read(unsafe { self.job.internal().add(layout.mailbox(pe, count)) });
@@ -275,7 +285,7 @@ mod tests {
 
     #[test]
     fn the_area_holds_tables_mailboxes_and_rings_of_every_job_size() {
-        for n in [1, 2, 3, 7, 8, 64, 65, 1000, angara_abi::job::PES_MAX] {
+        for n in [1, 2, 3, 7, 8, 64, 65, 1000, 4096, 4097, 32_768, angara_abi::job::PES_MAX] {
             for threads in [false, true] {
                 let l = Layout::new(n, threads);
                 let end = l.mailbox(n, 0);
@@ -287,10 +297,10 @@ mod tests {
                 assert_eq!(threads, l.streams.is_some());
                 match l.streams {
                     Some(streams) => {
-                        assert!(streams.end() <= INTERNAL_FREE, "{n} PEs: {l:?} ends at {}", streams.end());
+                        assert!(streams.end() <= tables(n).end, "{n} PEs: {l:?} ends at {}", streams.end());
                         assert!(streams.message_max() >= 48, "{n} PEs: {l:?}");
                     }
-                    None => assert!(end <= INTERNAL_FREE, "{n} PEs: {l:?} ends at {end}"),
+                    None => assert!(end <= tables(n).end, "{n} PEs: {l:?} ends at {end}"),
                 }
             }
         }

@@ -174,7 +174,9 @@ fn start(name: Name, level: int) -> Result<(), String> {
         job.with_threads();
     }
     let (me, n) = (job.my_pe(), job.n_pes());
-    let shared: Vec<usize> = (0..n).filter(|pe| job.ctx().reach(*pe) == Reach::Direct).collect();
+    // In one process all is virtual time, and no PE stores into another one's memory.
+    let others = if job.adapter().is_inside() { 0..0 } else { 0..n };
+    let shared: Vec<usize> = others.filter(|pe| job.ctx().reach(*pe) == Reach::Direct).collect();
     let state = Box::leak(Box::new(Runtime {
         heap: Mutex::new(memory::heap_of(&job)),
         checking,
