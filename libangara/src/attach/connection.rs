@@ -22,6 +22,8 @@ use std::time::Duration;
 /// How long the daemon may take to answer before it counts as hung: for itself, and for each PE that may ask at once.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
 const ANSWER_EACH: Duration = Duration::from_millis(50);
+/// Room for an answer in this process: that to attach, which is long, is not asked for.
+const ANSWER_INSIDE: usize = 4096;
 /// Room for descriptors in one answer; the protocol sends 13.
 const FDS_MAX: usize = 24;
 
@@ -88,7 +90,7 @@ impl Connection {
 
 /// Asks the daemon in this process.
 fn ask_inside(host: &Host, text: &[u8]) -> Result<Vec<u8>> {
-    let mut answer = vec![0; DATAGRAM_MAX];
+    let mut answer = vec![0; ANSWER_INSIDE];
     let got = (host.ask)(text.as_ptr(), text.len(), answer.as_mut_ptr(), answer.len());
     let got = usize::try_from(got).map_err(|_| Error::JobEnded)?;
     answer.truncate(got);

@@ -130,6 +130,8 @@ pub(crate) struct VirtualRun {
     pub(super) running: Vec<usize>,
     /// PEs that stand, by lane.
     standing: Vec<Option<Stand>>,
+    /// Some PE has been outside virtual time.
+    goes_outside: bool,
     /// Those of them that shall go on: when, PE, lane.
     due: BTreeSet<(Tick, usize, usize)>,
     /// All PEs have come, and when that was by the clock on the wall.
@@ -192,6 +194,7 @@ impl VirtualRun {
         });
         // Who was told that nothing can happen may have done something all the same.
         self.stuck = false;
+        self.goes_outside |= waits_for == WaitsFor::Return;
         self.standing[lane] = Some(Stand { pe, since, waits_for, due: None, by_time: false, spent });
         self.is_due_at(lane, deadline, since);
     }
@@ -289,7 +292,8 @@ impl VirtualRun {
     }
     /// Lanes whose PEs are outside virtual time.
     pub(super) fn outside(&self) -> impl Iterator<Item = usize> {
-        let all = self.standing.iter().enumerate();
+        // Few programs ever go there, and there may be many lanes.
+        let all = self.standing[..if self.goes_outside { self.standing.len() } else { 0 }].iter().enumerate();
         all.filter(|(_, stand)| stand.is_some_and(|stand| stand.waits_for == WaitsFor::Return)).map(|(lane, _)| lane)
     }
     /// The PEs of these lanes, which were outside, are back: all at the latest time of any.
