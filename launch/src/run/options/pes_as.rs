@@ -11,7 +11,7 @@ use std::path::Path;
 struct Obstacle {
     /// The whole sentence.
     why: String,
-    /// What the user can do to have coroutines.
+    /// What the user can do to have coroutines; empty where the reason says it.
     remedy: String,
 }
 
@@ -35,7 +35,8 @@ pub(super) fn decide(args: &RunArgs, program: &Path, mpi: bool) -> Result<PesAs,
             Ok(PesAs::Processes)
         }
         (Some(Obstacle { why, remedy }), _) => {
-            Err(Failed::usage(format!("--pes-as coroutines: {why}"), format!("{remedy}, or use --pes-as processes")))
+            let either = if remedy.is_empty() { String::new() } else { format!("{remedy}, or ") };
+            Err(Failed::usage(format!("--pes-as coroutines: {why}"), format!("{either}use --pes-as processes")))
         }
     }
 }
@@ -88,14 +89,13 @@ fn by_options(args: &RunArgs, mpi: bool) -> Option<Obstacle> {
 #[cfg(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu"))]
 fn by_program(file: &Path) -> Option<Obstacle> {
     const LIBRARY: &str = "libsma.so";
-    let remedy = "change the program";
     match angara_coro::Program::read(file) {
         Ok(program) if program.needs(LIBRARY) => None,
         Ok(_) => Some(Obstacle {
             why: format!("{}: it is not linked with {LIBRARY}", file.display()),
             remedy: "compile it with oshcc".into(),
         }),
-        Err(refusal) => Some(Obstacle { why: refusal.to_string(), remedy: remedy.into() }),
+        Err(refusal) => Some(Obstacle { why: refusal.to_string(), remedy: String::new() }),
     }
 }
 
