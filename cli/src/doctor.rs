@@ -7,6 +7,7 @@ use angara_client::report::table::{bytes, ranges};
 use angara_client::{daemon, install};
 use angara_launch::mpi::survey;
 use angara_launch::oshcc;
+use angara_protocol::inside::PROGRAM;
 use angara_protocol::trust::{Distrust, TrustedDir};
 use clap::Args;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
@@ -301,12 +302,14 @@ fn tools() -> Vec<Finding> {
     };
     let bin = install::bin_dir().unwrap_or_default();
     let build = "run `cargo build --release`, or install the whole tree (packages: angara and libangara-dev)";
+    let pes = install::program_file(PROGRAM).map(|p| p.display().to_string()).map_err(|e| e.message);
     vec![
         optional("C compiler", tool("cc"), "oshcc needs one: apt-get install gcc, or set CC"),
         optional("C++ compiler", tool("c++"), "oshc++ needs one: apt-get install g++, or set CXX"),
         optional("python3", tool("python3"), "tests of Python programs are skipped"),
         optional("gdb", tool("gdb"), "tests of debugging are skipped"),
         needed("fabricd", install::fabricd().map(|p| p.display().to_string()).map_err(|e| e.message), build),
+        optional("angara-pes", pes, "PEs cannot be coroutines (--pes-as): cargo build --release makes it"),
         needed("libsma.so", part(install::lib_dir(&bin), install::LIBRARY), build),
         needed("shmem.h", part(install::include_dir(&bin), install::HEADER), build),
     ]

@@ -84,6 +84,9 @@ pub fn main(args: &[OsString]) -> Result<u8, Failed> {
         |a: &OsString, what: &str| a.to_str().is_some_and(|a| a.trim_start_matches('-') == format!("showme:{what}"));
     let compiler = compiler(language)?;
     let mut flags = Flags::find()?;
+    if language == CXX {
+        flags.no_copies();
+    }
     if user.iter().any(checks_races) {
         require_gcc(&compiler)?;
         flags.check_races();
@@ -167,6 +170,12 @@ impl Flags {
 }
 
 impl Flags {
+    /// No copies of the C++ library's objects in the program, so that its PEs can be coroutines. The second option lets functions be
+    /// inlined as without the first. What the user gives comes later, and counts.
+    fn no_copies(&mut self) {
+        self.compile.extend(["-fPIC", "-fno-semantic-interposition"].map(OsString::from));
+    }
+
     /// Calls of libsma at each load and store. The option for it goes to the compiler proper: its driver would link libtsan.
     fn check_races(&mut self) {
         let calls = ["-g", "-Wp,-fsanitize=thread", "-Wp,--param=tsan-instrument-func-entry-exit=0"];
@@ -253,6 +262,15 @@ mod tests {
         assert_eq!(line("a.c -o a"), "cc -I/t/include a.c -o a -L/t/lib -Wl,-rpath,/t/lib -lsma");
         assert_eq!(line("-c a.c"), "cc -I/t/include -c a.c");
         assert_eq!(line(""), "cc -I/t/include");
+    }
+
+    #[test]
+    fn options_of_the_user_win_over_those_for_coroutines() {
+        let mut flags = Flags::new(Path::new("/t/include"), Path::new("/t/lib"));
+        flags.no_copies();
+        let user = ["-fno-pic", "-no-pie", "-c", "a.cc"].map(OsString::from);
+        let line = shown(&command(&["c++".into()], &flags, &user));
+        assert_eq!(line, "c++ -I/t/include -fPIC -fno-semantic-interposition -fno-pic -no-pie -c a.cc");
     }
 
     #[test]

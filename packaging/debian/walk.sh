@@ -135,8 +135,9 @@ cmake --build build >/dev/null
 angara run -q -n 2 --timeout 60 build/hello | grep "hello from 2 PEs"
 [ "$(angara run -q -n 2 --timeout 60 build/driver | grep -c ': ok')" = 2 ] || fail "the driver's example"
 angara run -q -n 4 --timeout 60 --clock virtual ./hello | grep "hello from 4 PEs"
+angara run -q -n 4 --timeout 60 --clock virtual --pes-as coroutines ./hello | grep "hello from 4 PEs"
 angara run -q -n 2 --timeout 60 --report mpi.json ./mpi | grep "MPI: 2 ranks, sum 1"
-angara doctor | grep -E "fabricd|libsma.so|shmem.h|MPI provider"
+angara doctor | grep -E "fabricd|angara-pes|libsma.so|shmem.h|MPI provider"
 angara demo >demo.log || fail "angara demo: $(tail -5 demo.log)"
 angara run -q -n 2 --path ring --capture x.pcapng --timeout 60 ./hello
 [ "$(tshark -r x.pcapng -Y angara 2>/dev/null | wc -l)" -gt 0 ] || fail "tshark does not know the packets"

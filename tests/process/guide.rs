@@ -108,6 +108,7 @@ macro_rules! pages {
 pages! {
     readme "README.md";
     capture "docs/guide/capture.md";
+    coroutines "docs/guide/coroutines.md";
     debugging "docs/guide/debugging.md";
     driver "docs/guide/driver.md";
     first_program "docs/guide/first-program.md";

@@ -96,6 +96,7 @@ fn check_contents(test: &Test, all: &BTreeMap<String, Entry>) {
     for (path, package) in [
         ("/usr/bin/angara", "angara"),
         ("/usr/bin/oshrun.angara", "angara"),
+        ("/usr/lib/angara/bin/angara-pes", "angara"),
         ("/usr/lib/systemd/system/fabricd.service", "angara"),
         ("/etc/angara/fabricd.toml", "angara"),
         ("/usr/lib/x86_64-linux-gnu/wireshark/plugins/angara.lua", "angara"),
@@ -178,8 +179,10 @@ fn check_use(test: &Test, root: &Path) {
     assert_eq!(shown.trim(), format!("-L{0} -Wl,-rpath,{0} -lsma", at("usr/lib/angara/lib")));
     let run = [&at("usr/bin/angara"), "run", "-n", "2", "--timeout", "200", "--clock", "virtual", &program];
     assert_eq!(output(test, &run).matches("of 2").count(), 2, "in virtual time");
+    let run = [&run[..run.len() - 1], &["--pes-as", "coroutines", &program]].concat();
+    assert_eq!(output(test, &run).matches("of 2").count(), 2, "PEs as coroutines");
     let doctor = output(test, &[&at("usr/bin/angara"), "doctor"]);
-    for part in ["bin/fabricd", "lib/libsma.so", "include/shmem.h", "lib/libfabric/libangara-fi.so"] {
+    for part in ["bin/fabricd", "bin/angara-pes", "lib/libsma.so", "include/shmem.h", "lib/libfabric/libangara-fi.so"] {
         assert!(doctor.contains(&at(&format!("usr/lib/angara/{part}"))), "{part}: {doctor}");
     }
     if tools::have("pkg-config") {

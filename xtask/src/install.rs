@@ -90,7 +90,7 @@ impl InstallPlan {
         let mut items = Vec::new();
         let mut add = |path: PathBuf, content, mode| items.push(Item { path, content, mode, config: false });
         let below = |dir: &str| self.prefix.join(dir);
-        for program in ["angara", "fabricd", "oshrun", "oshcc"] {
+        for program in ["angara", "fabricd", "angara-pes", "oshrun", "oshcc"] {
             add(below("bin").join(program), Content::Copy(self.from.join(program)), 0o755);
         }
         add(below("bin/oshc++"), Content::Link("oshcc".into()), 0);

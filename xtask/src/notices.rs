@@ -9,8 +9,17 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Packages of the workspace whose results are installed.
-const INSTALLED: [&str; 8] =
-    ["angara-cli", "fabricd", "shmem-shim", "angara", "angara-clock", "angara-mpi", "angara-mpi-large", "angara-ofi"];
+const INSTALLED: [&str; 9] = [
+    "angara-cli",
+    "fabricd",
+    "angara-pes",
+    "shmem-shim",
+    "angara",
+    "angara-clock",
+    "angara-mpi",
+    "angara-mpi-large",
+    "angara-ofi",
+];
 /// Beginnings of the names of files, in a package's own directory, that say what its licence asks to be passed on.
 const TEXTS: [&str; 5] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE"];
 

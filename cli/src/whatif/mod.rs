@@ -9,11 +9,13 @@ use angara_abi::job::PES_MAX;
 use angara_client::error::{Failed, print};
 use angara_client::report;
 use angara_launch::many;
+use angara_launch::oshrun::run_args;
 use angara_launch::run;
+use angara_launch::run::options::PesAs;
 use angara_net::units::whole;
 use angara_protocol::whole_file::write_whole;
 use axes::Axes;
-use clap::{Args, ValueHint};
+use clap::{Args, ValueEnum, ValueHint};
 use std::ffi::OsString;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -58,6 +60,9 @@ pub(crate) struct WhatIfArgs {
     /// Nanoseconds that a call of the library takes, such as 1,50,100
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     call_cost: Vec<String>,
+    /// PEs as processes, as coroutines of one process, or auto: coroutines where program and options allow it
+    #[arg(long, value_enum, value_name = "HOW", default_value_t = PesAs::Processes, hide_possible_values = true)]
+    pes_as: PesAs,
     /// Other options of `angara run`, the same for all, as one word
     #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true)]
     run: Option<String>,
@@ -95,6 +100,7 @@ pub(crate) fn main(args: WhatIfArgs) -> Result<u8, Failed> {
         .map(|(i, case)| {
             let mut line: Vec<OsString> = ["run", "--quiet", "--clock", "virtual", "-n"].map(OsString::from).into();
             line.push(args.pes.to_string().into());
+            line.extend(["--pes-as".into(), word(args.pes_as)]);
             line.extend(case.options.iter().map(OsString::from));
             line.extend(args.run.iter().flat_map(|text| text.split_whitespace()).map(OsString::from));
             line.extend(["--report".into(), dir.file(i).into(), "--".into()]);
@@ -102,6 +108,9 @@ pub(crate) fn main(args: WhatIfArgs) -> Result<u8, Failed> {
             line
         })
         .collect();
+    if args.pes_as != PesAs::Processes {
+        check_pes(&lines[0], args.quiet)?;
+    }
     if !args.quiet {
         angara_protocol::complain!("angara: {} runs of {}", lines.len(), Path::new(&args.command[0]).display());
     }
@@ -138,6 +147,19 @@ pub(crate) fn main(args: WhatIfArgs) -> Result<u8, Failed> {
         write(file, &table.svg(&args.command[0].to_string_lossy())?)?;
     }
     Ok(ended.map(|ended| ended.code).or(failed).unwrap_or(0))
+}
+
+/// The word for an option's value.
+fn word(value: PesAs) -> OsString {
+    value.to_possible_value().map_or_else(OsString::new, |known| known.get_name().into())
+}
+
+/// Says once what PEs cannot be, rather than in every run. `line` is what the first one is started with.
+fn check_pes(line: &[OsString], quiet: bool) -> Result<(), Failed> {
+    let loud = line.iter().filter(|word| quiet || *word != "--quiet");
+    // A mistake in it is said by the run.
+    run_args(std::iter::once(OsString::from("angara")).chain(loud.skip(1).cloned()).collect())
+        .map_or(Ok(()), |args| run::check(&args))
 }
 
 fn write(file: &Path, text: &str) -> Result<(), Failed> {

@@ -2,6 +2,7 @@
 
 mod auto;
 mod map;
+mod pes_as;
 mod virtual_time;
 
 use super::wrap::{self, Wrap};
@@ -446,6 +447,7 @@ impl JobPlan {
             env.push((ENV_TABLE.into(), found.into_os_string()));
         }
         let virtual_time = VirtualPlan::new(args)?;
+        let pes_as = pes_as::decide(args, &program, mpi.kind.is_some())?;
         let mut ours = Vec::new();
         if virtual_time.is_some() {
             ours.push(install::preloaded(PRELOADED)?);
@@ -476,7 +478,7 @@ impl JobPlan {
             env,
             wraps: wrap::of(args)?,
             virtual_time,
-            pes_as: args.pes_as,
+            pes_as,
             notes: None,
             expected,
         })

@@ -1,6 +1,6 @@
 //! What the options say of virtual time.
 
-use super::{Clock, RunArgs};
+use super::{Clock, PesAs, RunArgs};
 use angara_abi::program_clock::{ENV_SEED, ENV_TSC};
 use angara_client::cores::Cores;
 use angara_client::error::Failed;
@@ -43,6 +43,7 @@ impl VirtualPlan {
                 (args.seeds.is_some(), "--seeds"),
                 (args.patience.is_some(), "--patience"),
                 (args.virtual_tsc, "--virtual-tsc"),
+                (args.pes_as == PesAs::Coroutines, "--pes-as coroutines"),
             ];
             return match given.iter().find(|given| given.0) {
                 Some((_, option)) => {
