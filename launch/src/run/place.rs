@@ -116,7 +116,8 @@ async fn find_any(args: &RunArgs, plan: &JobPlan) -> Result<Place, Failed> {
         Err(_) => return Err(private.failed("does not listen").await),
     };
     let status = control.status().await?;
-    say(args, format!("started a private fabricd for this run (pid {}, torus {})", status.pid, status.shape));
+    let pes = if with_pes.is_some() { ", with all PEs in its process" } else { "" };
+    say(args, format!("started a private fabricd for this run{pes} (pid {}, torus {})", status.pid, status.shape));
     if plan.virtual_time.is_some() {
         say(args, in_virtual_time(args));
     }
