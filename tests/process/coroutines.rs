@@ -2,6 +2,8 @@
 //! program prints, how it ends and when are the same.
 
 mod ends;
+mod looks;
+mod refusals;
 
 use angara_tests::{Finished, Test, tools};
 use std::path::{Path, PathBuf};
