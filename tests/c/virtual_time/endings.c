@@ -58,6 +58,7 @@ int main(int argc, char **argv) {
     shmem_init();
     me = shmem_my_pe();
     printf("PE %d begins\n", me);
+    fflush(stdout);
     if (!strcmp(how, "handler"))
         atexit(handler);
     shmem_barrier_all();
