@@ -191,3 +191,18 @@ fn patterns_are_the_same_both_ways() {
         }
     }
 }
+
+#[test]
+fn objects_and_exceptions_of_cpp_are_the_same_both_ways() {
+    if !tools::have("c++") {
+        println!("skipped: no c++");
+        return;
+    }
+    let flags = ["-fPIC", "-g", "-Wl,--no-as-needed", "-lstdc++"];
+    let program = tools::compile_with("tests/c/virtual_time/objects.cc", &flags);
+    let result = assert_equal(&["-n", "4"], &program, &[]);
+    assert_eq!(result.code, 0, "{result:?}");
+    for line in ["0 caught odd: 11", "3 caught odd: 13", "unmade made 0 2", "unmade made 3 2"] {
+        assert!(result.stdout.iter().any(|said| said == line), "no `{line}` in {result:?}");
+    }
+}
