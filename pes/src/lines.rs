@@ -19,16 +19,25 @@ struct Read {
     functions: Vec<(u64, u64, String)>,
 }
 
+/// A place among those of functions that the compiler has put into one another.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Which {
+    /// Where an instruction is.
+    Innermost,
+    /// Where the library says that it was called, as in processes.
+    Outermost,
+}
+
 impl Lines {
     pub(crate) fn of(file: &Path) -> Lines {
         Lines { file: file.into(), read: None }
     }
 
     /// `heat.c:42 (main)`, or the file and the offset in it where nobody knows the line: of an instruction at this address, or
-    /// of the call that `returns` there.
-    pub(crate) fn place(&mut self, address: usize, returns: bool) -> String {
+    /// of the call that `returns` there. Of calls that the compiler has put into one another, the place `which` counts.
+    pub(crate) fn place(&mut self, address: usize, returns: bool, which: Which) -> String {
         let read = self.read.get_or_insert_with(|| Read::file(&self.file));
-        read.line((address - usize::from(returns)) as u64)
+        read.line((address - usize::from(returns)) as u64, which)
             .unwrap_or_else(|| format!("{}+{address:#x}", name(&self.file.to_string_lossy())))
     }
 }
@@ -56,11 +65,24 @@ impl Read {
         Read { context, functions }
     }
 
-    fn line(&self, address: u64) -> Option<String> {
-        let location = self.context.as_ref()?.find_location(address).ok()??;
-        let (file, line) = (location.file?, location.line.filter(|line| *line > 0)?);
-        let inside = |f: &&(u64, u64, String)| (f.0..f.1).contains(&address);
-        let function = self.functions.iter().find(inside).map_or("?", |f| &f.2);
-        Some(format!("{}:{line} ({function})", name(file)))
+    fn line(&self, address: u64, which: Which) -> Option<String> {
+        let mut frames = self.context.as_ref()?.find_frames(address).skip_all_loads().ok()?;
+        let mut found = None;
+        while let Ok(Some(frame)) = frames.next() {
+            let place = frame.location.and_then(|at| Some((at.file?, at.line.filter(|line| *line > 0)?)));
+            let Some((file, line)) = place else { continue };
+            let named = frame.function.as_ref().and_then(|f| f.raw_name().ok());
+            let function = named.as_deref().unwrap_or_else(|| self.function(address));
+            found = Some(format!("{}:{line} ({function})", name(file)));
+            if which == Which::Innermost {
+                break;
+            }
+        }
+        found
+    }
+
+    /// The name of a function that has no description, only a name.
+    fn function(&self, address: u64) -> &str {
+        self.functions.iter().find(|f| (f.0..f.1).contains(&address)).map_or("?", |f| &f.2)
     }
 }

@@ -1,7 +1,7 @@
 //! The PEs of a job, for the data plane: made when they are let run for the first time, on the data plane's own thread.
 
 use crate::desk::{self, Question, desk, sink};
-use crate::lines::Lines;
+use crate::lines::{Lines, Which};
 use crate::link::{Link, close_outputs};
 use crate::output::Output;
 use crate::watch::Watched;
@@ -102,7 +102,7 @@ impl Coroutines for Turns {
                 None => Resumed::Stands,
                 Some(Question::Daemon(text)) => self.ask(pe, text),
                 Some(Question::Line(address)) => {
-                    desk().answer(Some(made.place(address, true).into_bytes()));
+                    desk().answer(Some(made.place(address, true, Which::Outermost).into_bytes()));
                     self.resume(pe)
                 }
             },
@@ -170,7 +170,7 @@ impl Turns {
     fn tell(&mut self, pe: usize, crash: &Crash) -> bool {
         let Some(made) = &mut self.made else { return false };
         // The first is the instruction itself where that is the program's.
-        let frame = crash.frames.first().map(|at| made.place(*at, *at != crash.rip));
+        let frame = crash.frames.first().map(|at| made.place(*at, *at != crash.rip, Which::Innermost));
         let (text, interrupted) = self.watched.describe(crash, pe, frame);
         if let Some([_, err]) = &mut desk().outputs {
             err.take(pe as u32, text.as_bytes());
@@ -291,9 +291,9 @@ impl Made {
     }
 
     /// The line of an address of the program.
-    fn place(&mut self, address: usize, returns: bool) -> String {
+    fn place(&mut self, address: usize, returns: bool, which: Which) -> String {
         match desk().copy_at(address) {
-            Some(base) => self.lines.place(address - base, returns),
+            Some(base) => self.lines.place(address - base, returns, which),
             None => format!("{address:#x}"),
         }
     }

@@ -102,6 +102,7 @@ impl Watched {
         }
         let why = match crash.stack_overflow {
             true => "its stack was too small; give it more by `ulimit -s`".into(),
+            false if crash.signal == libc::SIGABRT => "it was aborted".into(),
             false => format!("signal {}, address {:#x}", crash.signal, crash.address),
         };
         (format!("angara: PE {pe} crashed{at}: {why}\n"), false)

@@ -18,6 +18,7 @@ mod cluster_matrix;
 mod cluster_schedules;
 mod cluster_users;
 mod control;
+mod coroutines;
 mod crash;
 mod debug;
 mod docs;

@@ -4,6 +4,7 @@
 //!
 //! `SCRIPTS=1000 SCRIPTS_SEED=1 cargo test --release -p angara-tests virtual_scripts::` tries more of them.
 
+use crate::coroutines::{self, COROUTINES, PROCESSES};
 use angara_tests::random_calls::Program;
 use angara_tests::{Test, tools};
 use std::collections::BTreeMap;
@@ -12,6 +13,8 @@ use std::process::Command;
 
 /// Programs of an ordinary run.
 const USUAL: u64 = 100;
+/// Those of them whose PEs are coroutines, too.
+const USUAL_COROUTINES: u64 = 40;
 /// Programs that are compiled, too.
 const COMPILED: u64 = 5;
 /// The monotonic clock when the programs begin, nanoseconds.
@@ -25,9 +28,9 @@ fn number(name: &str, default: u64) -> u64 {
 type Looks = Vec<Vec<u64>>;
 
 /// By the program's own clock.
-fn run(test: &Test, program: &Program, places: &Path, command: &[&Path]) -> Looks {
+fn run(test: &Test, pes_as: &str, program: &Program, places: &Path, command: &[&Path]) -> Looks {
     let mut angara = test.angara(["run", "--quiet", "--timeout", "200", "--clock", "virtual", "--heap", "1M"]);
-    angara.args(["-n", &program.pes().to_string(), "--ppn", "32"]);
+    angara.args(["--pes-as", pes_as]).args(["-n", &program.pes().to_string(), "--ppn", "32"]);
     angara.arg("--map").arg(format!("file:{}", places.display()));
     match program.shape.strip_prefix("mesh:") {
         Some(sizes) => angara.args(["--mesh", sizes]),
@@ -86,8 +89,8 @@ struct Tried {
     looks: Looks,
 }
 
-/// Runs the program of a seed both ways.
-fn try_one(test: &Test, seed: u64) -> Tried {
+/// Runs the program of a seed, with PEs as `pes_as` says, and its script.
+fn try_one(test: &Test, pes_as: &str, seed: u64) -> Tried {
     println!("SCRIPTS_SEED={seed} SCRIPTS=1 cargo test --release -p angara-tests virtual_scripts:: repeats this");
     let program = Program::of(seed);
     let places = test.file("places.txt");
@@ -95,11 +98,11 @@ fn try_one(test: &Test, seed: u64) -> Tried {
     std::fs::write(&places, nodes.concat()).expect("a file");
     let steps = test.file("steps.txt");
     std::fs::write(&steps, program.steps()).expect("a file");
-    let interpreter = tools::compile("tests/c/virtual_time/steps_of_file.c");
-    let looks = run(test, &program, &places, &[&interpreter, &steps]);
+    let interpreter = coroutines::compile("tests/c/virtual_time/steps_of_file.c");
+    let looks = run(test, pes_as, &program, &places, &[&interpreter, &steps]);
     let simulated = simulate(test, &program);
     if looks != simulated {
-        panic!("seed {seed}: {}", difference(&program, &looks, &simulated));
+        panic!("seed {seed}, PEs as {pes_as}: {}", difference(&program, &looks, &simulated));
     }
     Tried { program, places, looks }
 }
@@ -120,13 +123,13 @@ fn difference(program: &Program, looks: &Looks, simulated: &Looks) -> String {
     )
 }
 
-#[test]
-fn programs_and_their_scripts_end_each_step_at_the_same_time() {
+/// That programs end each step when their scripts do.
+fn compare(pes_as: &str, usual: u64) {
     let test = Test::new("virtual-scripts");
     let first = number("SCRIPTS_SEED", 1);
     let mut looks = 0;
-    for seed in first..first + number("SCRIPTS", USUAL) {
-        looks += try_one(&test, seed).looks.iter().map(Vec::len).sum::<usize>();
+    for seed in first..first + number("SCRIPTS", usual) {
+        looks += try_one(&test, pes_as, seed).looks.iter().map(Vec::len).sum::<usize>();
     }
     println!("{looks} times are equal");
     assert!(looks > 0);
@@ -134,18 +137,31 @@ fn programs_and_their_scripts_end_each_step_at_the_same_time() {
 }
 
 #[test]
+fn programs_and_their_scripts_end_each_step_at_the_same_time() {
+    compare(PROCESSES, USUAL);
+}
+
+#[test]
+fn programs_whose_pes_are_coroutines_and_their_scripts_end_each_step_at_the_same_time() {
+    compare(COROUTINES, USUAL_COROUTINES);
+}
+
+#[test]
 fn straight_line_programs_do_as_the_interpreter() {
     let test = Test::new("virtual-straight");
     let first = number("SCRIPTS_SEED", 1);
     for seed in first..first + COMPILED.min(number("SCRIPTS", COMPILED)) {
-        let Tried { program, places, looks } = try_one(&test, seed);
+        let Tried { program, places, looks } = try_one(&test, PROCESSES, seed);
         let (source, compiled) = (test.file("program.c"), test.file("program"));
         std::fs::write(&source, program.source()).expect("a file");
         let mut oshcc = test.command(tools::tool("oshcc"));
-        oshcc.args(["-O2", "-Wall", "-I"]).arg(tools::root().join("tests/c/virtual_time"));
+        oshcc.args(["-O2", "-Wall", "-fPIC", "-I"]).arg(tools::root().join("tests/c/virtual_time"));
         oshcc.arg(&source).arg("-o").arg(&compiled);
         test.run(oshcc).success();
-        assert_eq!(run(&test, &program, &places, &[&compiled]), looks, "seed {seed}");
+        for pes_as in [PROCESSES, COROUTINES] {
+            let straight = run(&test, pes_as, &program, &places, &[&compiled]);
+            assert_eq!(straight, looks, "seed {seed}, PEs as {pes_as}");
+        }
     }
     test.assert_clean();
 }

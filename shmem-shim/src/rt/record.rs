@@ -3,6 +3,7 @@
 //! A job whose calls are noted is one that is told of every call ([`super::TOLD`]). All others find their state
 //! before they come here, so they pay nothing.
 
+use super::process::pe;
 use super::team::Group;
 use super::transfer::Transfer;
 use super::{Runtime, accesses, check, lock, told_state, untold_state};
@@ -14,11 +15,13 @@ use angara_protocol::calls::{
 use std::cell::Cell;
 use std::ffi::OsString;
 use std::path::Path;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::sync::{Mutex, OnceLock};
 
-/// Notes of this process: one file for all lives of the job.
-static RECORDER: OnceLock<Recorder> = OnceLock::new();
+/// Notes of the PE whose turn it is, if its calls are noted.
+fn recorder() -> Option<&'static Recorder> {
+    pe::this().recorder.get()
+}
 
 thread_local! {
     /// Number of this thread among those that have called the library.
@@ -30,9 +33,14 @@ thread_local! {
 /// Threads that have called the library.
 static THREADS: AtomicU16 = AtomicU16::new(0);
 
-/// A file of calls.
-struct Recorder {
-    /// PE of this process.
+/// Calls that this thread is in from now on, because the turn of another PE begins on it. Returns those that it was in.
+pub(crate) fn change_depth(calls: u8) -> u8 {
+    DEPTH.replace(calls)
+}
+
+/// A file of calls: one for all lives of a PE's job.
+pub(crate) struct Recorder {
+    /// The PE.
     pe: u32,
     /// Calls say from which line they come.
     sites: bool,
@@ -57,7 +65,7 @@ pub(crate) fn call<R>(
 #[inline(never)]
 fn told<R>(name: Name, what: impl FnOnce(&Runtime, &R) -> Action, body: impl FnOnce(&'static Runtime) -> R) -> R {
     let s = told_state(name);
-    match RECORDER.get() {
+    match recorder() {
         Some(recorder) => recorder.around(s, name, what, || body(s)),
         None => body(s),
     }
@@ -75,7 +83,7 @@ pub(crate) fn compound<R>(name: Name, body: impl FnOnce() -> R) -> R {
 #[cold]
 #[inline(never)]
 fn told_compound<R>(name: Name, body: impl FnOnce() -> R) -> R {
-    match (RECORDER.get(), super::try_state()) {
+    match (recorder(), super::try_state()) {
         (Some(recorder), Some(s)) => recorder.around(s, name, |_, _| Action::Other, body),
         _ => body(),
     }
@@ -91,10 +99,10 @@ pub(crate) fn wanted() -> bool {
     directory().is_some()
 }
 
-/// Starts the notes of this process, if they are wanted and have not begun. Errors: what cannot be written.
+/// Starts the notes of this PE, if they are wanted and have not begun. Errors: what cannot be written.
 pub(crate) fn start(job: &angara::Job) -> Result<(), String> {
     let Some(directory) = directory() else { return Ok(()) };
-    if RECORDER.get().is_some() {
+    if recorder().is_some() {
         return Ok(());
     }
     let head = Head {
@@ -110,7 +118,7 @@ pub(crate) fn start(job: &angara::Job) -> Result<(), String> {
     if sites {
         accesses::watch();
     }
-    let _ = RECORDER.set(Recorder { pe: head.pe, sites, notes: Mutex::new(notes) });
+    let _ = pe::this().recorder.set(Recorder { pe: head.pe, sites, notes: Mutex::new(notes) });
     Ok(())
 }
 
@@ -124,7 +132,7 @@ pub(crate) fn now(job: &angara::Job) -> u64 {
 
 /// Notes the routine that has started the job since `begun`, if calls are noted.
 pub(crate) fn started(s: &Runtime, name: Name, begun: u64) {
-    if let Some(recorder) = RECORDER.get() {
+    if let Some(recorder) = recorder() {
         recorder.note(name, 0, (begun, now(&s.job)), met(Meeting::Barrier, &s.world()));
     }
 }

@@ -6,7 +6,7 @@
 use super::exit;
 use super::init::Boot;
 use super::pe::{self, Pe};
-use crate::rt::{Runtime, STATE, TOLD};
+use crate::rt::{Runtime, STATE, TOLD, record};
 use angara::{Job, inside};
 use angara_abi::inside::{Host, Library, Parts, VERSION};
 use std::ffi::{CStr, CString, c_char};
@@ -53,6 +53,8 @@ struct Guest {
     state: *mut Runtime,
     told: *mut Runtime,
     turn: inside::Turn,
+    /// Calls of the library that it is in.
+    depth: u8,
 }
 
 unsafe extern "C" fn join(host: &'static Host, parts: &Parts, why: &mut *const c_char) -> *mut angara_abi::inside::Pe {
@@ -69,7 +71,7 @@ unsafe extern "C" fn join(host: &'static Host, parts: &Parts, why: &mut *const c
         Ok(job) => {
             let turn = inside::change(inside::Turn::NONE);
             let pe = Pe::new(Boot::Joined(job));
-            let guest = Guest { pe, state: std::ptr::null_mut(), told: std::ptr::null_mut(), turn };
+            let guest = Guest { pe, state: std::ptr::null_mut(), told: std::ptr::null_mut(), turn, depth: 0 };
             Box::into_raw(Box::new(guest)).cast()
         }
         Err(e) => tell(e.to_string(), why),
@@ -82,6 +84,7 @@ unsafe extern "C" fn enter(guest: *mut angara_abi::inside::Pe) {
     STATE.store(guest.state, Ordering::Relaxed);
     TOLD.store(guest.told, Ordering::Relaxed);
     inside::change(std::mem::replace(&mut guest.turn, inside::Turn::NONE));
+    record::change_depth(guest.depth);
     pe::turn_to(Some(&guest.pe));
 }
 
@@ -92,4 +95,5 @@ unsafe extern "C" fn leave(guest: *mut angara_abi::inside::Pe) {
     guest.state = STATE.swap(std::ptr::null_mut(), Ordering::Relaxed);
     guest.told = TOLD.swap(std::ptr::null_mut(), Ordering::Relaxed);
     guest.turn = inside::change(inside::Turn::NONE);
+    guest.depth = record::change_depth(0);
 }

@@ -2,9 +2,10 @@
 //! a job, which take turns ([`super::inside`]).
 
 use super::init::Boot;
+use crate::rt::record::Recorder;
 use crate::rt::shmemx::Request;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock};
 
 /// A PE.
 pub(crate) struct Pe {
@@ -20,6 +21,8 @@ pub(crate) struct Pe {
     pub(crate) failed_tests: AtomicU32,
     /// Where the next search for any ready variable starts.
     pub(crate) next_search: AtomicUsize,
+    /// Where its calls are noted, if they are.
+    pub(crate) recorder: OnceLock<Recorder>,
 }
 
 impl Pe {
@@ -31,6 +34,7 @@ impl Pe {
             requests: Mutex::new(Vec::new()),
             failed_tests: AtomicU32::new(0),
             next_search: AtomicUsize::new(0),
+            recorder: OnceLock::new(),
         }
     }
 }
