@@ -25,7 +25,7 @@ mod late;
 mod marks;
 pub mod packet;
 mod posts;
-mod routines;
+pub(crate) mod routines;
 mod timeslice;
 pub(crate) mod virtual_time;
 pub(crate) mod wait;

@@ -11,7 +11,15 @@ use std::sync::{Mutex, PoisonError};
 
 thread_local! {
     /// The routine that this thread called last, and the time up to which that has been counted.
-    static CURRENT: Cell<Option<(&'static str, u64)>> = const { Cell::new(None) };
+    static CURRENT: Cell<Current> = const { Cell::new(None) };
+}
+
+/// The routine that a PE called last, and the time up to which that has been counted.
+pub(crate) type Current = Option<(&'static str, u64)>;
+
+/// It is another PE's turn on this thread: its routine in place of that of the one before, which is returned.
+pub(crate) fn change(current: Current) -> Current {
+    CURRENT.replace(current)
 }
 
 #[derive(Clone, Copy, Default)]

@@ -72,7 +72,6 @@ fn by_options(args: &RunArgs, mpi: bool) -> Option<Obstacle> {
         ((!args.wrap.is_empty()).then_some("--wrap"), "starts PEs in another command, which needs a process for each"),
         (args.virtual_tsc.then_some("--virtual-tsc"), "is switched on for a whole process"),
         (args.check.contains(&Check::Races).then_some("--check=races"), "notes calls in files of each process"),
-        (args.trace.is_some().then_some("--trace"), "notes calls in files of each process"),
         (measured, "goes by the processor time of each process"),
     ];
     let mut given = options.into_iter().filter_map(|(option, why)| Some(Obstacle::option(option?, why)));
@@ -124,7 +123,6 @@ mod tests {
             ("--clock virtual --virtual-tsc", "--virtual-tsc "),
             ("--clock virtual --check=races", "--check=races "),
             ("--clock virtual --check=calls,races", "--check=races "),
-            ("--clock virtual --trace t.json", "--trace "),
             ("--clock virtual --compute measured:2", "--compute measured "),
             ("--clock virtual --compute record:f", "--compute record "),
             ("--clock virtual --compute replay:f", "--compute replay "),
