@@ -26,8 +26,8 @@ fn short(done: &Finished) {
 fn more_pes_than_fit() {
     refused(&["run", "-n", "9", "--torus", "2x2x2", "true"], 2, &["9 PEs", "2x2x2", "--ppn 2"]);
     refused(&["run", "-n", "33", "--ppn", "2", "--torus", "4x2x2", "true"], 2, &["33 PEs", "4x2x2", "--ppn 3"]);
-    for pes in ["0", "many", "5000", "-1", "99999999999999999999"] {
-        let parts = [&format!("'{pes}' for '--np <N>'")[..], "give a whole number from 1 to 4096", "--help"];
+    for pes in ["0", "many", "70000", "-1", "99999999999999999999"] {
+        let parts = [&format!("'{pes}' for '--np <N>'")[..], "give a whole number from 1 to 65536", "--help"];
         refused(&["run", "-n", pes, "true"], 2, &parts);
         refused(&["whatif", "-n", pes, "true"], 2, &parts);
     }

@@ -229,7 +229,12 @@ fn crates_use_what_the_architecture_says() {
     let mut is = BTreeMap::new();
     for file in manifests {
         let text = std::fs::read_to_string(tools::root().join(&file)).expect("a manifest");
-        let used = text.lines().skip_while(|l| *l != "[dependencies]").skip(1).take_while(|l| !l.starts_with('['));
+        // Those for some machines alone, too.
+        let is_used = |section: &str| {
+            section == "dependencies]" || section.starts_with("target.") && section.ends_with(".dependencies]")
+        };
+        let sections = text.split("\n[").filter_map(|section| section.split_once('\n'));
+        let used = sections.filter(|(name, _)| is_used(name)).flat_map(|(_, lines)| lines.lines());
         let names = used.filter_map(|l| l.split(['.', ' ', '=']).next());
         let folders = names.map(|n| if n == "angara" { "libangara" } else { n.trim_start_matches("angara-") });
         let ours =

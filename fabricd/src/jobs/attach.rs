@@ -19,6 +19,9 @@ const SEGMENTS_MAX: usize = 64;
 /// Longest abort reason that is passed on.
 const REASON_MAX: usize = 1024;
 
+/// Memory of a job and of one of its PEs, and descriptors where the PE is another process.
+pub(crate) type Claimed = (Arc<JobMemory>, Arc<PeMemory>, Option<PeFds>);
+
 impl Daemon {
     /// Checks an attach request and makes the PE's own memory.
     pub(crate) fn claim(
@@ -26,7 +29,7 @@ impl Daemon {
         uid: u32,
         (abi, id, key, pe): (u32, JobId, &str, u32),
         statics: &[u64],
-    ) -> Result<(Arc<JobMemory>, Arc<PeMemory>, Option<PeFds>), Failure> {
+    ) -> Result<Claimed, Failure> {
         if abi != ABI_VERSION {
             return Err(failure(
                 format!("the program speaks ABI version {abi}, the daemon {ABI_VERSION}"),

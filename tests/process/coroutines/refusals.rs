@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 fn refused(program: &Path, wanted: &[&str]) {
     let test = Test::new("coroutines-refused");
     let done = run(&test, COROUTINES, &["-n", "2"], program, &[]);
-    assert_eq!(done.code(), 1, "{done}");
+    assert_eq!(done.code(), 2, "{done}");
     assert_eq!(done.stdout, "", "{done}");
     for part in wanted.iter().chain(&["--pes-as processes"]) {
         assert!(done.stderr.contains(part), "no `{part}` in {done}");
@@ -71,13 +71,13 @@ fn what_is_no_program_of_the_library_is_refused() {
     let done = run(&test, COROUTINES, &["-n", "2"], Path::new("./missing"), &[]);
     assert!(done.code() == 127 && done.stderr.contains("no program ./missing"), "{done}");
     let done = run(&test, COROUTINES, &["-n", "2"], Path::new("/bin/true"), &[]);
-    assert!(done.code() == 1 && done.stderr.contains("does not use libsma.so"), "{done}");
+    assert!(done.code() == 2 && done.stderr.contains("/bin/true: it is not linked with libsma.so"), "{done}");
     let script = test.file("script.sh");
     std::fs::write(&script, "#!/bin/sh\nexit 0\n").expect("a file");
     let mut chmod = test.command("chmod");
     chmod.arg("+x").arg(&script);
     test.run(chmod).success();
     let done = run(&test, COROUTINES, &["-n", "2"], &script, &[]);
-    assert!(done.code() == 1 && done.stderr.contains("--pes-as processes"), "{done}");
+    assert!(done.code() == 2 && done.stderr.contains("--pes-as processes"), "{done}");
     test.assert_clean();
 }
