@@ -12,8 +12,8 @@ use angara_protocol::msg::{Failure, JobSpec, Path};
 use rustix::process::{Resource, getrlimit};
 use std::collections::BTreeMap;
 
-/// Descriptors the daemon keeps per PE: connection, pidfd, doorbell, counters.
-const FDS_PER_PE: u64 = 4;
+/// Descriptors the daemon keeps per PE: connection, pidfd, doorbell, counters, and the register page of its node.
+const FDS_PER_PE: u64 = 5;
 /// Descriptors kept free for connections, pages and jobs.
 const FDS_RESERVE: u64 = 128;
 
