@@ -75,7 +75,7 @@ impl Coroutines for Turns {
     fn resume(&mut self, pe: usize) -> Resumed {
         if self.made.is_none() {
             let Ok(seated) = self.seated.recv() else { return Resumed::Waits };
-            match Made::new(seated, &self.watched) {
+            match Made::new(seated) {
                 Ok(made) => self.made = Some(made),
                 Err((why, remedy)) => {
                     self.link.refuse(why, remedy);
@@ -222,7 +222,7 @@ fn load_library(program: &Program) -> Result<&'static Library, Why> {
 }
 
 impl Made {
-    fn new(seated: Seated, watched: &Watched) -> Result<Made, Why> {
+    fn new(seated: Seated) -> Result<Made, Why> {
         let Seated { start, program, seats, runtime_dir, arena } = seated;
         let file = program.path().to_path_buf();
         let library = load_library(&program)?;
@@ -255,7 +255,6 @@ impl Made {
         let args: Vec<&CStr> = args.iter().map(CString::as_c_str).collect();
         let mut guests = Vec::with_capacity(start.pes as usize);
         for pe in 0..start.pes as usize {
-            watched.makes(pe);
             let slice = images.at.wrapping_add(pe * layout.slice_bytes);
             let low = stacks.as_ptr().wrapping_add(pe * stack);
             let launch = Launch {
@@ -285,7 +284,6 @@ impl Made {
             }
             guests.push(Guest { library: guest, clock, answer: None, ended: false });
         }
-        watched.are_made();
         let left = guests.len();
         Ok(Made { pes, library, turn, guests, left, ends: None, lines: Lines::of(&file), _seats: seats, _arena: arena })
     }

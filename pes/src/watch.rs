@@ -16,9 +16,6 @@ pub(crate) struct Watched {
     turns: AtomicU64,
     /// Why a PE was interrupted.
     interrupted: Mutex<Option<String>>,
-    /// PEs made so far.
-    made: AtomicUsize,
-    all_made: AtomicBool,
     stopped: AtomicBool,
 }
 
@@ -28,18 +25,8 @@ impl Watched {
             pe: AtomicUsize::new(NOBODY),
             turns: AtomicU64::new(0),
             interrupted: Mutex::new(None),
-            made: AtomicUsize::new(0),
-            all_made: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
         }
-    }
-    /// PE `pe` is being made.
-    pub(crate) fn makes(&self, pe: usize) {
-        self.made.store(pe + 1, Ordering::Relaxed);
-    }
-    /// All of them are.
-    pub(crate) fn are_made(&self) {
-        self.all_made.store(true, Ordering::Release);
     }
     /// The turn of a PE begins.
     pub(crate) fn begins(&self, pe: usize) {
