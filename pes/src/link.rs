@@ -65,6 +65,12 @@ impl Link {
         close_outputs();
         left
     }
+
+    /// Says why there will be no PEs, and what helps.
+    pub(crate) fn refuse(&self, why: String, remedy: String) {
+        self.said().say(&FromPes::Refused(why, remedy));
+        close_outputs();
+    }
 }
 
 impl Said {
@@ -79,14 +85,6 @@ impl Said {
         let mut line = serde_json::to_vec(word).expect("plain data");
         line.push(b'\n');
         let _ = self.stream.write_all(&line);
-    }
-}
-
-impl Link {
-    /// Says why there will be no PEs, and what helps.
-    pub(crate) fn refuse(&self, why: String, remedy: String) {
-        self.said().say(&FromPes::Refused(why, remedy));
-        close_outputs();
     }
 }
 

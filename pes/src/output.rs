@@ -48,14 +48,12 @@ impl Output {
 
     /// A PE has ended: what it has left without an end of line goes out.
     pub(crate) fn finish(&mut self, pe: u32) {
-        let Some(mut line) = self.lines.remove(&pe) else { return };
-        let rest = std::mem::take(&mut line.pending);
+        let rest = self.lines.get_mut(&pe).map(|line| std::mem::take(&mut line.pending)).unwrap_or_default();
         if !rest.is_empty() {
-            self.lines.insert(pe, line);
             self.labelled(pe, &rest);
-            self.lines.remove(&pe);
             self.open = Some(pe);
         }
+        self.lines.remove(&pe);
     }
 
     fn labelled(&mut self, pe: u32, text: &[u8]) {

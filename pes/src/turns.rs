@@ -15,7 +15,7 @@ use angara_protocol::launch::Launch;
 use angara_protocol::msg::{AdapterReply, AdapterRequest};
 use fabricd::inside::{Seats, Wish};
 use std::ffi::{CStr, CString, OsStr, c_char, c_void};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError};
@@ -247,7 +247,7 @@ impl Made {
             Box::leak(CString::new(file.as_os_str().as_bytes()).map_err(refused)?.into_boxed_c_str());
         desk().knows((images.at as usize, layout.slice_bytes, start.pes as usize), name);
         let hooks = Hooks { sink, at_exit: Some(library.ended) };
-        let mut pes = Pes::new(image, hooks, environment(&start)).map_err(refused)?;
+        let mut pes = Pes::new(image, hooks, environment()).map_err(refused)?;
         let stack = start.stack as usize;
         let stacks = arena.cut(stack * start.pes as usize, angara_abi::PAGE).map_err(|e| no_stacks(&start, &e))?;
         let args: Vec<CString> =
@@ -269,7 +269,7 @@ impl Made {
             let begin = Start { number: pe as u32, args: &args, env: &env };
             // SAFETY: slices and stacks are this PE's alone, and stay with the arena, which `Made` keeps.
             unsafe { pes.add(slice, memory, &begin) }.map_err(refused)?;
-            let own = segments_of(&segments, layout, slice as usize);
+            let own = segments_of(&segments, slice as usize);
             let parts = parts(&seats, pe, &own, images, layout);
             let clock = clock(pe as u32);
             turn(clock);
@@ -326,26 +326,25 @@ fn prepare_code(images: Part) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Variables that all PEs have: those of this process without what is for itself alone.
-fn environment(start: &StartPes) -> Vec<CString> {
-    let own = std::env::vars_os().filter(|(name, _)| name != angara_protocol::inside::ENV_DESCRIPTORS);
-    let given = |name: &OsStr| start.env.iter().any(|(other, _)| other == name.as_bytes());
-    let all = own.filter(|(name, _)| !given(name)).map(|(name, value)| (name.into_vec(), value.into_vec()));
-    let all = all.chain(start.env.iter().cloned());
-    // What is preloaded is this process's clock; programs that PEs would start have real time.
-    let all = all.filter(|(name, _)| name != b"LD_PRELOAD");
-    all.filter_map(|(name, value)| CString::new([name, value].join(&b'=')).ok()).collect()
+/// Variables that all PEs have: those of this process without what is for itself alone. What is preloaded is this process's
+/// clock.
+fn environment() -> Vec<CString> {
+    let own = [angara_protocol::inside::ENV_DESCRIPTORS, "LD_PRELOAD"];
+    let all = std::env::vars_os().filter(|(name, _)| own.iter().all(|own| name != own));
+    all.filter_map(|(name, value)| variable(&name, &value)).collect()
+}
+
+fn variable(name: &OsStr, value: &OsStr) -> Option<CString> {
+    CString::new([name.as_bytes(), value.as_bytes()].join(&b'=')).ok()
 }
 
 /// Those that one PE has.
 fn variables(launch: &Launch) -> Vec<CString> {
-    let text =
-        |(name, value): (&str, std::ffi::OsString)| CString::new([name.as_bytes(), value.as_bytes()].join(&b'=')).ok();
-    launch.to_env().into_iter().filter_map(|(name, value)| text((name, value))).collect()
+    launch.to_env().into_iter().filter_map(|(name, value)| variable(OsStr::new(name), &value)).collect()
 }
 
 /// The program's segments as they lie in one copy. The constants' copies for others stand behind the variables.
-fn segments_of(segments: &[angara_coro::Segment], _: Layout, slice: usize) -> Vec<Segment> {
+fn segments_of(segments: &[angara_coro::Segment], slice: usize) -> Vec<Segment> {
     let one = |s: &angara_coro::Segment| Segment { start: slice + s.offset_in_image, len: s.len, writable: s.writable };
     segments.iter().map(one).collect()
 }

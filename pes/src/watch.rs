@@ -84,7 +84,9 @@ impl Watched {
     /// One line about a PE that a signal has ended, at a place of the program; whether it was interrupted.
     pub(crate) fn describe(&self, crash: &Crash, pe: usize, place: Option<String>) -> (String, bool) {
         let at = place.map(|place| format!(" at {place}")).unwrap_or_default();
-        if let Some(why) = self.interrupted.lock().unwrap_or_else(|e| e.into_inner()).take() {
+        if crash.signal == libc::SIGURG {
+            // It may have been about to come back by itself; then the words are for nobody.
+            let why = self.interrupted.lock().unwrap_or_else(|e| e.into_inner()).take().unwrap_or_default();
             return (format!("angara: PE {pe}{at} {why}\n"), true);
         }
         let why = match crash.stack_overflow {

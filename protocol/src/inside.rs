@@ -32,8 +32,6 @@ pub struct StartPes {
     pub file: Vec<u8>,
     /// Its words, the name first.
     pub argv: Vec<Vec<u8>>,
-    /// Variables beside those that the process itself has.
-    pub env: Vec<(Vec<u8>, Vec<u8>)>,
     /// The number of the PE stands before each line of output.
     pub label: bool,
     /// Bytes of a stack.

@@ -3,7 +3,7 @@
 //! The process is started in place of a private daemon. Once there is a job it is told what to run, and says how each PE has
 //! ended. For whoever watches the job its PEs are like processes of another host.
 
-use super::forward::{Chunk, Input, Output, copy_input, pump};
+use super::forward::{Input, Output, copy_input, pump};
 use super::options::{JobPlan, RunArgs};
 use super::spawn::{End, Frame, Processes};
 use angara_abi::JobId;
@@ -31,10 +31,10 @@ pub(super) fn input() -> Stdio {
     }
 }
 
-/// Bytes of each PE's stack: as many as a process may have.
+/// Bytes of each PE's stack, in whole pages: as many as a process may have.
 fn stack() -> u64 {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Stack).current;
-    limit.filter(|bytes| *bytes < STACK).unwrap_or(STACK)
+    limit.map_or(STACK, |bytes| bytes.min(STACK)).next_multiple_of(angara_abi::PAGE as u64)
 }
 
 /// Has the PEs of a job started, which are `processes` from then on.
@@ -46,9 +46,9 @@ pub(super) fn start(
     processes: &mut Processes,
 ) {
     let WithPes { reader, writer, input, out: from_out, err: from_err } = with;
-    for (from, to) in [(Source::Out(from_out), out), (Source::Err(from_err), err)] {
-        processes.pump(forward(from, to.lines.clone()));
-    }
+    // What PEs write one after the other comes out in this order.
+    processes.pump(pump(from_out, out.lines.clone(), 0, None));
+    processes.pump(pump(from_err, err.lines.clone(), 0, None));
     if let Some(input) = input {
         tokio::spawn(copy_input(input));
     }
@@ -60,7 +60,6 @@ pub(super) fn start(
         pes: args.pes,
         file: bytes(file.as_os_str()),
         argv: args.command.iter().map(|word| bytes(word)).collect(),
-        env: plan.env.iter().map(|(name, value)| (bytes(name), bytes(value))).collect(),
         label: args.label,
         stack: stack(),
     };
@@ -74,19 +73,6 @@ pub(super) fn start(
         processes.expect_inside(pe, async move { end.await.unwrap_or(End::Lost(String::new())) });
     }
     processes.pump(collect(reader, ends));
-}
-
-enum Source {
-    Out(tokio::process::ChildStdout),
-    Err(tokio::process::ChildStderr),
-}
-
-/// What PEs write one after the other comes out in this order.
-async fn forward(from: Source, to: mpsc::Sender<Chunk>) {
-    match from {
-        Source::Out(from) => pump(from, to, 0, None).await,
-        Source::Err(from) => pump(from, to, 0, None).await,
-    }
 }
 
 async fn send(mut to: OwnedWriteHalf, start: ToPes, mut signals: mpsc::Receiver<Frame>) {
