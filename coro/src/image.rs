@@ -196,11 +196,6 @@ impl Image {
             }
         }
     }
-
-    /// Pages that a copy touches before the program runs.
-    pub fn touched_pages(&self) -> usize {
-        self.pages.len() + self.constants.len()
-    }
 }
 
 /// Opens all libraries but libsma, for all to see.

@@ -33,7 +33,6 @@ mod record;
 mod refusals;
 mod start;
 mod switch;
-mod symbols;
 mod tls;
 
 pub use crash::Crash;

@@ -6,7 +6,6 @@ use crate::libc_state::variables::Variables;
 use crate::libc_state::{State, streams};
 use crate::record::{CURRENT, HOST, Life, Record, StackRange};
 use crate::{PAGE, Refusal, Sink, crash, exit, start, switch, tls};
-use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -64,7 +63,6 @@ pub struct Pes {
     // Addresses, for a PE's code reaches its record while the host holds `self`.
     records: Vec<*mut Record>,
     guards: Vec<*mut u8>,
-    by_address: BTreeMap<usize, usize>,
     buffers: streams::Buffers,
     name_before: *mut c_char,
     _name: CString,
@@ -102,7 +100,6 @@ impl Pes {
             env,
             records: Vec::new(),
             guards: Vec::new(),
-            by_address: BTreeMap::new(),
             buffers: streams::Buffers::new(),
             name_before,
             _name: name,
@@ -179,7 +176,6 @@ impl Pes {
                 register(slice.add(frames_at).cast());
             }
         }
-        self.by_address.insert(slice as usize, self.records.len());
         self.records.push(Box::into_raw(pe));
         Ok(self.records.len() - 1)
     }
@@ -246,18 +242,8 @@ impl Pes {
         &self.image
     }
 
-    /// Address of a PE's slice.
-    pub fn base(&self, index: usize) -> usize {
-        // SAFETY: the record lives until the set is dropped; no PE runs now.
-        unsafe { (*self.records[index]).base }
-    }
-
     pub(crate) fn record(&self, index: usize) -> *mut Record {
         self.records[index]
-    }
-
-    pub(crate) fn by_address(&self) -> &BTreeMap<usize, usize> {
-        &self.by_address
     }
 }
 

@@ -200,10 +200,9 @@ fn a_crash_leaves_others_alone() {
         (job.text(3, 2).as_str(), job.text(0, 1).as_str(), job.text(4, 1).as_str()),
         ("last words", "alive", "")
     );
-    let (pe, offset) = job.pes.locate(crash(2).rip).unwrap();
-    assert_eq!((pe, crash(2).frames[0]), (2, job.slices[2] + offset));
+    let copy = job.slices[2]..job.slices[2] + job.pes.image().layout().image_bytes;
+    assert!(copy.contains(&crash(2).rip) && crash(2).frames[0] == crash(2).rip);
     assert!(crash(2).frames.len() >= 2, "main called it");
-    assert!(job.pes.gdb_command(2).ends_with(&format!("-o {:#x}", job.slices[2])));
 }
 
 #[test]
@@ -295,10 +294,9 @@ fn ten_thousand_images() {
     let first = round(&mut job);
     let later = round(&mut job);
     println!(
-        "{PES} PEs: {:.1} us and {} B each to make ({} pages), {} B when run; ns a turn: {first:.0} first, {later:.0} then",
+        "{PES} PEs: {:.1} us and {} B each to make, {} B when run; ns a turn: {first:.0} first, {later:.0} then",
         made.as_secs_f64() * 1e6 / PES as f64,
         grown / PES,
-        job.pes.image().touched_pages(),
         (resident() - rss) / PES,
     );
     assert_eq!(job.run(), vec![Event::Ended(23); PES]);

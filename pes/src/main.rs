@@ -117,7 +117,7 @@ fn serve(options: Options, socket: UnixStream) -> Result<(), (String, u8)> {
                 watched.interrupt("computed when the job was ended");
                 for pe in link.all_end(signal) {
                     // A daemon that has gone knows.
-                    let _ = wishes.send(Wish::Gone(pe));
+                    let _ = wishes.send(Wish::Gone(pe, Box::new(|| ())));
                 }
             }
         });

@@ -146,8 +146,9 @@ impl Turns {
         for output in desk().outputs.iter_mut().flatten() {
             output.finish(pe as u32);
         }
-        let _ = self.wishes.send(Wish::Gone(pe));
-        self.link.ended(pe, raw);
+        // The launcher hears of it when the daemon knows: it may ask for totals then.
+        let link = self.link.clone();
+        let _ = self.wishes.send(Wish::Gone(pe, Box::new(move || link.ended(pe, raw))));
         if made.ends == Some(pe) {
             // It has ended the program on all PEs: the others flush their streams, and are gone.
             for other in (0..made.guests.len()).filter(|other| *other != pe) {

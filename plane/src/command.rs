@@ -263,7 +263,10 @@ impl DataPlane {
             TrunkFigures(reply) => reply.answer(self.trunk_figures()),
             Times(reply) => reply.answer(self.times()),
             TimesPiece(from, reply) => reply.answer(self.times_piece(from)),
-            Status(reply) => reply.answer((self.faults(), self.virtual_status(), self.watch_sets())),
+            Status(reply) => {
+                let time = self.virtual_status();
+                reply.answer((self.faults(), time, self.watch_sets()))
+            }
             Folded(slot, reply) => reply.answer(self.folded(slot)),
             FoldPe(slot, pe, folded, reply) => reply.answer(self.timed(|plane| plane.fold_pe(slot, pe, folded))),
             JobLinks(slot, pes, folded, reply) => reply.answer(self.job_links(slot, pes, folded)),

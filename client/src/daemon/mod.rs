@@ -29,7 +29,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
@@ -228,19 +228,11 @@ impl Private {
         let mut child = own.command.spawn().map_err(own.start())?;
         let ready = child.stdout.take().expect("requested above");
         let mut private = Private { child, dir: own.dir, log: own.log, stopped: false };
-        let mut line = String::new();
         let mut reader = BufReader::new(ready);
-        match timeout(START, reader.read_line(&mut line)).await {
-            Ok(Ok(n)) if n > 0 => {
-                // Keep the pipe open: a daemon that prints more must not be killed by SIGPIPE.
-                tokio::spawn(
-                    async move { while matches!(reader.read_line(&mut String::new()).await, Ok(n) if n > 0) {} },
-                );
-                Ok(private)
-            }
-            Ok(_) => Err(private.failed("ended before it was ready").await),
-            Err(_) => Err(private.failed(&format!("was not ready within {} s", START.as_secs())).await),
-        }
+        private.is_ready(&mut reader).await?;
+        // Keep the pipe open: a daemon that prints more must not be killed by SIGPIPE.
+        tokio::spawn(async move { while matches!(reader.read_line(&mut String::new()).await, Ok(n) if n > 0) {} });
+        Ok(private)
     }
 
     /// Starts a daemon that will have all PEs of a job in its own process, in this environment, and waits until it listens. It has
@@ -270,11 +262,16 @@ impl Private {
         let (reader, writer) = stream.into_split();
         let mut private = Private { child, dir: own.dir, log: own.log, stopped: false };
         let mut reader = BufReader::new(reader);
-        let mut line = String::new();
-        match timeout(START, reader.read_line(&mut line)).await {
-            Ok(Ok(n)) if n > 0 => Ok((private, WithPes { reader, writer, input, out, err })),
-            Ok(_) => Err(private.failed("ended before it was ready").await),
-            Err(_) => Err(private.failed(&format!("was not ready within {} s", START.as_secs())).await),
+        private.is_ready(&mut reader).await?;
+        Ok((private, WithPes { reader, writer, input, out, err }))
+    }
+
+    /// Waits for the line that says that it listens.
+    async fn is_ready(&mut self, from: &mut (impl AsyncBufRead + Unpin)) -> Result<(), Failed> {
+        match timeout(START, from.read_line(&mut String::new())).await {
+            Ok(Ok(1..)) => Ok(()),
+            Ok(_) => Err(self.failed("ended before it was ready").await),
+            Err(_) => Err(self.failed(&format!("was not ready within {} s", START.as_secs())).await),
         }
     }
 

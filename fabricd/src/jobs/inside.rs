@@ -38,8 +38,8 @@ pub enum Wish {
     },
     /// One of them asks for something.
     Ask(usize, AdapterRequest, Box<dyn FnOnce(AdapterReply) + Send>),
-    /// One of them has ended, whether it has said goodbye or not.
-    Gone(usize),
+    /// One of them has ended, whether it has said goodbye or not; what is to be done when the network has taken note of it.
+    Gone(usize, Box<dyn FnOnce() + Send>),
 }
 
 /// Copies of a program in one arena.
@@ -83,9 +83,12 @@ pub(crate) async fn serve(daemon: Rc<Daemon>, mut wishes: mpsc::UnboundedReceive
                     let _ = daemon.data.send(Command::Ping(Reply::ignored()));
                 });
             }
-            Wish::Gone(pe) => {
+            Wish::Gone(pe, then) => {
                 let Some(member) = members.get(pe).cloned() else { continue };
-                tokio::task::spawn_local(async move { member.lock().await.leave().await });
+                tokio::task::spawn_local(async move {
+                    member.lock().await.leave().await;
+                    then();
+                });
             }
         }
     }

@@ -19,7 +19,7 @@ use tokio::sync::{mpsc, oneshot};
 
 /// Frames waiting for the stream.
 const QUEUE: usize = 16;
-/// Bytes of a stack where the limit on stacks says nothing better: the usual limit.
+/// Bytes of a stack where there is no limit on stacks: the usual one.
 const STACK: u64 = 8 << 20;
 
 /// Standard input of the process.
@@ -34,7 +34,7 @@ pub(super) fn input() -> Stdio {
 /// Bytes of each PE's stack, in whole pages: as many as a process may have.
 fn stack() -> u64 {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Stack).current;
-    limit.map_or(STACK, |bytes| bytes.min(STACK)).next_multiple_of(angara_abi::PAGE as u64)
+    limit.unwrap_or(STACK).next_multiple_of(angara_abi::PAGE as u64)
 }
 
 /// Has the PEs of a job started, which are `processes` from then on.

@@ -127,7 +127,7 @@ impl DataPlane {
         }
     }
 
-    fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         self.virtual_time.as_ref().is_some_and(|run| run.over)
     }
 

@@ -77,11 +77,15 @@ impl DataPlane {
     }
 
     /// Returns what virtual time has come to, for whoever asks.
-    pub(crate) fn virtual_status(&self) -> Option<VirtualStatus> {
+    pub(crate) fn virtual_status(&mut self) -> Option<VirtualStatus> {
+        let has_ended = self.virtual_time.as_ref()?.begun.is_some() && self.active.is_empty() && !self.is_over();
+        if has_ended {
+            // Credits of trees may be on their way. How many events there were does not depend on who asks when.
+            self.go_on();
+        }
         let run = self.virtual_time.as_ref()?;
         let wall = run.begun.map(|begun| run.left.unwrap_or_else(Instant::now).saturating_duration_since(begun));
         Some(VirtualStatus {
-            // Credits of trees may be on their way when all programs have ended.
             time_ps: run.spent.iter().map(|spent| spent.times.end).max().unwrap_or(0),
             stops: run.stops,
             events: self.fabric.events_handled(),

@@ -10,8 +10,9 @@
 use super::elf::Segment;
 use angara::{Job, StaticSegment};
 use angara_abi::PAGE;
+use angara_abi::shm::{Part, touched};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 
 /// Returns what libangara needs to know about the segments.
 pub(crate) fn describe(segments: &[Segment]) -> Vec<StaticSegment> {
@@ -19,49 +20,11 @@ pub(crate) fn describe(segments: &[Segment]) -> Vec<StaticSegment> {
     segments.iter().map(segment).collect()
 }
 
-/// Which anonymous pages of this process have content, from /proc/self/pagemap.
-struct PageMap(Option<OwnedFd>);
-
-impl PageMap {
-    fn open() -> PageMap {
-        let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC;
-        PageMap(rustix::fs::open("/proc/self/pagemap", flags, rustix::fs::Mode::empty()).ok())
-    }
-
-    /// Calls `each` with the address of every page in `pages` that may hold something.
-    fn touched(&self, pages: std::ops::Range<usize>, mut each: impl FnMut(usize)) {
-        const PRESENT_OR_SWAPPED: u64 = 3 << 62;
-        let mut entries = [0u8; 4096];
-        let mut at = pages.start;
-        while at < pages.end {
-            let want = ((pages.end - at) / PAGE).min(entries.len() / 8) * 8;
-            let got = match &self.0 {
-                Some(fd) => rustix::io::pread(fd, &mut entries[..want], (at / PAGE * 8) as u64).unwrap_or(0),
-                None => 0,
-            };
-            if got < 8 {
-                // Not readable: then every page may.
-                (at..pages.end).step_by(PAGE).for_each(&mut each);
-                return;
-            }
-            for entry in entries[..got].chunks_exact(8) {
-                let bits = u64::from_le_bytes([
-                    entry[0], entry[1], entry[2], entry[3], entry[4], entry[5], entry[6], entry[7],
-                ]);
-                if bits & PRESENT_OR_SWAPPED != 0 {
-                    each(at);
-                }
-                at += PAGE;
-            }
-        }
-    }
-}
-
 /// Copies every page of `segment` with content to `to`; pages of zeros take no memory there.
 ///
 /// # Safety
 /// The segment is mapped readable, `to` is writable for its length.
-unsafe fn copy(segment: &Segment, to: *mut u8, map: &PageMap) {
+unsafe fn copy(segment: &Segment, to: *mut u8) {
     let copy_page = |page: usize| {
         // SAFETY: a whole page of the segment; only this thread exists.
         let words = unsafe { std::slice::from_raw_parts(page as *const u64, PAGE / 8) };
@@ -75,19 +38,22 @@ unsafe fn copy(segment: &Segment, to: *mut u8, map: &PageMap) {
     // Initialised data is in the file even where no page was touched yet.
     let file_end = segment.file.end.next_multiple_of(PAGE).clamp(segment.pages.start, segment.pages.end);
     (segment.pages.start..file_end).step_by(PAGE).for_each(copy_page);
-    map.touched(file_end..segment.pages.end, copy_page);
+    let rest = Part { at: file_end as *mut u8, len: segment.pages.end - file_end };
+    for (start, end) in touched(rest) {
+        (file_end + start..file_end + end).step_by(PAGE).for_each(copy_page);
+    }
 }
 
 /// Moves the segments into `job`, which was attached with them.
 pub(crate) fn adopt(job: &Job, segments: &[Segment]) -> io::Result<()> {
     let Some(fd) = job.static_fd() else { return Ok(()) };
-    let (map, slice) = (PageMap::open(), job.static_slice(job.my_pe()));
+    let slice = job.static_slice(job.my_pe());
     let mut before = 0;
     for s in segments {
         let at = (job.static_offset() + before as u64) as libc::off_t;
         let flags = libc::MAP_SHARED | libc::MAP_FIXED;
         // SAFETY: `slice` has room for all segments.
-        unsafe { copy(s, slice.add(before), &map) };
+        unsafe { copy(s, slice.add(before)) };
         if s.is_writable() {
             // SAFETY: the new mapping has the same content as the old one, whose addresses the program
             // keeps using; nothing of this library lies in it.
