@@ -5,7 +5,7 @@ use crate::record::{CURRENT, HOST, Life, OneThread, Record};
 use crate::switch;
 use std::ffi::{c_int, c_void};
 use std::io;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 const SIGNALS: [c_int; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGABRT];
 const FRAMES: usize = 32;
@@ -94,7 +94,8 @@ pub(crate) fn install() -> io::Result<()> {
             }
         }
         action.sa_sigaction = interrupted as *const () as usize;
-        action.sa_flags |= libc::SA_RESTART;
+        // On the PE's own stack, where it may stay while others run.
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
         if libc::sigaction(INTERRUPT, &action, std::ptr::null_mut()) != 0 {
             return Err(io::Error::last_os_error());
         }
@@ -102,8 +103,22 @@ pub(crate) fn install() -> io::Result<()> {
     Ok(())
 }
 
-/// Asks for an end of the PE that runs, from another thread. One that is inside a library, where locks may be held, goes on.
-pub(crate) fn interrupt() {
+/// What the host wants of the PE that runs.
+#[derive(Clone, Copy)]
+#[repr(u8)]
+pub(crate) enum Wanted {
+    /// Its turn, until it is resumed.
+    Pause = 1,
+    /// Its end.
+    End = 2,
+}
+
+/// What is wanted; 0 if nothing is.
+static WANTED: AtomicU8 = AtomicU8::new(0);
+
+/// Asks something of the PE that runs, from another thread. One that is inside a library, where locks may be held, goes on.
+pub(crate) fn interrupt(wanted: Wanted) {
+    WANTED.fetch_max(wanted as u8, Ordering::Relaxed);
     // SAFETY: the thread that hosts PEs lives as long as the process, or has not begun: its handler looks.
     unsafe {
         let thread = (*HOST.get()).thread;
@@ -113,7 +128,7 @@ pub(crate) fn interrupt() {
     }
 }
 
-/// Ends the PE that runs if it is in its own code.
+/// Ends or pauses the PE that runs if it is in its own code.
 unsafe extern "C" fn interrupted(signal: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: as in `handle`.
     unsafe {
@@ -124,7 +139,15 @@ unsafe extern "C" fn interrupted(signal: c_int, _: *mut libc::siginfo_t, context
         let context = &*context.cast::<libc::ucontext_t>();
         let registers = &context.uc_mcontext.gregs;
         let (rip, rsp) = (registers[libc::REG_RIP as usize] as usize, registers[libc::REG_RSP as usize] as usize);
-        if is_code(&*pe, rip) {
+        if !is_code(&*pe, rip) {
+            return;
+        }
+        let wanted = WANTED.swap(0, Ordering::Relaxed);
+        if wanted == Wanted::Pause as u8 {
+            (*HOST.get()).paused = true;
+            libc::pthread_sigmask(libc::SIG_SETMASK, &context.uc_sigmask, std::ptr::null_mut());
+            switch::to_host(pe);
+        } else if wanted == Wanted::End as u8 {
             let fault = &mut (*HOST.get()).fault;
             *fault = Fault { signal, rip, ..Fault::NONE };
             look_for_frames(fault, &*pe, rip, rsp);

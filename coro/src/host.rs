@@ -28,7 +28,12 @@ pub extern "C" fn flush() {
 /// Asks for an end of the PE that runs, from any thread: [`crate::Event::Crashed`] with SIGURG, once it is in its program's own
 /// code. Nothing happens if none runs, or before [`Pes::install_handlers`].
 pub fn interrupt() {
-    crash::interrupt();
+    crash::interrupt(crash::Wanted::End);
+}
+
+/// As [`interrupt`], for a pause: [`crate::Event::Paused`].
+pub fn pause() {
+    crash::interrupt(crash::Wanted::Pause);
 }
 
 impl Pes {

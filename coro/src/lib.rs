@@ -36,7 +36,7 @@ mod switch;
 mod tls;
 
 pub use crash::Crash;
-pub use host::{exit, flush, interrupt, leave};
+pub use host::{exit, flush, interrupt, leave, pause};
 pub use image::{Image, Names};
 pub use libc_state::streams::Sink;
 pub use pes::{Event, Hooks, Pes, Stack, Start};

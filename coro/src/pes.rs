@@ -51,6 +51,8 @@ pub enum Event {
     Yielded,
     /// The PE ended with this exit status.
     Ended(i32),
+    /// It was paused in its program's own code, by [`crate::pause`], and goes on when it is resumed.
+    Paused,
     /// A signal ended it, or its stack was too small.
     Crashed(Crash),
 }
@@ -216,6 +218,7 @@ impl Pes {
             (*pe).libc.leave();
             host.write();
             match (*pe).life {
+                Life::Lives if std::mem::take(&mut (*HOST.get()).paused) => Event::Paused,
                 Life::Crashed(_) => Event::Crashed((*HOST.get()).fault.crash()),
                 life if overflowed(&*pe) => {
                     (*pe).life = if life == Life::Lives { Life::Crashed(libc::SIGSEGV) } else { life };

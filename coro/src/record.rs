@@ -56,6 +56,8 @@ pub(crate) struct Host {
     pub(crate) tls: [u8; TLS_MAX],
     /// Written by the handler of signals before it switches to the host.
     pub(crate) fault: Fault,
+    /// The PE that has just run has not given its turn up by itself.
+    pub(crate) paused: bool,
 }
 
 /// Data of the one thread that hosts PEs.
@@ -75,7 +77,7 @@ impl<T> OneThread<T> {
 }
 
 pub(crate) static HOST: OneThread<Host> =
-    OneThread::new(Host { sp: 0, thread: 0, tls: [0; TLS_MAX], fault: Fault::NONE });
+    OneThread::new(Host { sp: 0, thread: 0, tls: [0; TLS_MAX], fault: Fault::NONE, paused: false });
 
 /// The PE that runs; null while the host does.
 pub(crate) static CURRENT: AtomicPtr<Record> = AtomicPtr::new(std::ptr::null_mut());

@@ -18,6 +18,7 @@ pub(crate) static HOST: Host = Host {
     exit: angara_coro::exit,
     line,
     find,
+    now: &crate::watch::NOW,
 };
 
 /// What PEs and host leave for each other.

@@ -102,10 +102,8 @@ fn serve(options: Options, socket: UnixStream) -> Result<(), (String, u8)> {
     let turns = Turns { seated, wishes: wishes.clone(), link: link.clone(), watched: watched.clone(), made: None };
     let inside = Inside { coroutines: Box::new(turns), arena: arena.clone(), wishes: incoming };
     let (runtime_dir, patience) = (options.runtime_dir.clone(), options.virtual_time.and_then(|v| v.patience.0));
-    if let Some(patience) = patience {
-        let watched = watched.clone();
-        thread("patience", move || watched.watch(patience))?;
-    }
+    let watch = watched.clone();
+    thread("watch", move || watch.watch(patience))?;
     let ready = link.clone();
     thread("launcher", move || {
         link::hear(socket, |word| match word {

@@ -18,6 +18,7 @@ use std::ffi::{CStr, CString, OsStr, c_char, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -106,12 +107,24 @@ impl Coroutines for Turns {
                     self.resume(pe)
                 }
             },
+            Event::Paused => Resumed::Stands,
             Event::Ended(status) => self.has_ended(pe, status << 8),
             Event::Crashed(crash) => {
                 let interrupted = self.tell(pe, &crash);
                 self.has_ended(pe, if interrupted { 1 << 8 } else { crash.signal })
             }
         }
+    }
+
+    fn note(&mut self, pe: usize) {
+        let waits_for_host = |made: &Made| made.guests[pe].answer.is_some();
+        if self.made.as_ref().is_some_and(|made| !waits_for_host(made)) {
+            self.resume(pe);
+        }
+    }
+
+    fn wanted(&self) -> Arc<AtomicBool> {
+        self.watched.wanted()
     }
 }
 
@@ -305,7 +318,7 @@ impl Made {
         unsafe { (self.library.enter)(guest.library) };
         watched.begins(pe);
         let event = self.pes.resume(pe);
-        watched.ends();
+        watched.ends(pe, event == Event::Paused);
         // SAFETY: as above.
         unsafe { (self.library.leave)(guest.library) };
         (self.turn)(std::ptr::null());

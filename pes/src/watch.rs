@@ -1,9 +1,12 @@
 //! Watches how long a PE has its turn: nothing of this process but a signal can take it away.
 
 use angara_coro::Crash;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+
+/// CLOCK_MONOTONIC at the last look, for PEs that stand.
+pub(crate) static NOW: AtomicU64 = AtomicU64::new(1);
 
 /// How often whoever watches looks.
 const LOOK: Duration = Duration::from_millis(50);
@@ -14,6 +17,10 @@ const NOBODY: usize = usize::MAX;
 pub(crate) struct Watched {
     pe: AtomicUsize,
     turns: AtomicU64,
+    /// Whose turn goes on, after a pause.
+    paused: AtomicUsize,
+    /// There is a command for the data plane, or was.
+    wanted: Arc<AtomicBool>,
     /// Why a PE was interrupted.
     interrupted: Mutex<Option<String>>,
     stopped: AtomicBool,
@@ -24,51 +31,76 @@ impl Watched {
         Watched {
             pe: AtomicUsize::new(NOBODY),
             turns: AtomicU64::new(0),
+            paused: AtomicUsize::new(NOBODY),
+            wanted: Arc::default(),
             interrupted: Mutex::new(None),
             stopped: AtomicBool::new(false),
         }
     }
-    /// The turn of a PE begins.
+    /// The turn of a PE begins, or goes on.
     pub(crate) fn begins(&self, pe: usize) {
         self.pe.store(pe, Ordering::Relaxed);
-        self.turns.store(self.turns.load(Ordering::Relaxed) + 1, Ordering::Release);
+        if self.paused.load(Ordering::Relaxed) == NOBODY {
+            self.turns.store(self.turns.load(Ordering::Relaxed) + 1, Ordering::Release);
+        } else if self.paused.load(Ordering::Relaxed) == pe {
+            self.paused.store(NOBODY, Ordering::Relaxed);
+        }
     }
-    /// It ends.
-    pub(crate) fn ends(&self) {
+    /// It ends, or pauses. Others do nothing in a pause but leave notes.
+    pub(crate) fn ends(&self, pe: usize, paused: bool) {
+        if paused {
+            self.paused.store(pe, Ordering::Relaxed);
+        }
         self.pe.store(NOBODY, Ordering::Release);
+    }
+    /// See [`angara_plane::Coroutines::wanted`].
+    pub(crate) fn wanted(&self) -> Arc<AtomicBool> {
+        self.wanted.clone()
     }
 
     /// Interrupts whichever PE has its turn now, because of `why`, until it is interrupted or comes back by itself.
     pub(crate) fn interrupt(&self, why: &str) {
         let turn = self.turns.load(Ordering::Acquire);
-        if self.pe.load(Ordering::Acquire) == NOBODY {
+        if self.is_over(turn) {
             return;
         }
         *self.interrupted.lock().unwrap_or_else(|e| e.into_inner()) = Some(why.into());
         // In the middle of a function of a library nothing can be left: locks may be held.
-        while self.pe.load(Ordering::Acquire) != NOBODY && self.turns.load(Ordering::Acquire) == turn {
+        while !self.is_over(turn) {
             angara_coro::interrupt();
             std::thread::sleep(Duration::from_millis(1));
         }
     }
 
-    /// Interrupts PEs that keep their turn for longer than `patience`, for ever.
-    pub(crate) fn watch(&self, patience: Duration) {
+    /// The turn of this number is.
+    fn is_over(&self, turn: u64) -> bool {
+        let nobody = self.pe.load(Ordering::Acquire) == NOBODY && self.paused.load(Ordering::Relaxed) == NOBODY;
+        nobody || self.turns.load(Ordering::Acquire) != turn
+    }
+
+    /// Pauses a PE that keeps its turn while there are commands, and interrupts one that keeps it for longer than `patience`, for
+    /// ever.
+    pub(crate) fn watch(&self, patience: Option<Duration>) {
         let (mut last, mut since) = (0, Instant::now());
         loop {
+            NOW.store(monotonic(), Ordering::Relaxed);
             std::thread::sleep(LOOK);
             let turn = self.turns.load(Ordering::Acquire);
-            if turn != last || self.pe.load(Ordering::Acquire) == NOBODY {
+            if turn != last || self.is_over(turn) {
                 (last, since) = (turn, Instant::now());
-            } else if since.elapsed() >= patience {
-                let s = patience.as_secs_f64();
-                self.interrupt(&format!(
-                    "did not come back to the library for {s} s, and all others wait for it; --patience {} gives it more time, \
-                     and --pes-as processes goes on without it",
-                    (s * 4.0).ceil()
-                ));
-                since = Instant::now();
+                continue;
             }
+            if self.wanted.swap(false, Ordering::Acquire) {
+                angara_coro::pause();
+            }
+            let Some(patience) = patience.filter(|patience| since.elapsed() >= *patience) else { continue };
+            let s = patience.as_secs_f64();
+            self.interrupt(&format!(
+                "did not come back to the library for {s} s, and all others wait for it; --patience {} gives it more time, \
+                 and --pes-as processes goes on without it",
+                (s * 4.0).ceil()
+            ));
+            since = Instant::now();
         }
     }
 
@@ -96,4 +128,10 @@ impl Watched {
         };
         (format!("angara: PE {pe} crashed{at}: {why}\n"), false)
     }
+}
+
+/// CLOCK_MONOTONIC in nanoseconds, of the kernel: notes of waits are read by its clock.
+fn monotonic() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    (now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64).max(1)
 }

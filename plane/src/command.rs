@@ -83,6 +83,8 @@ pub enum Command {
         /// When it is done.
         reply: Reply<()>,
     },
+    /// Have PEs that stand, and cannot do it by themselves, leave notes of what they wait for.
+    NoteWaits(Reply<()>),
     /// Answer when nothing that a PE has posted is on its way, or its job is over.
     WhenQuiet(JobKey, usize, Reply<()>),
     /// A process on another host has become a PE of an open job (`true`), or a PE there has gone.
@@ -242,6 +244,10 @@ impl DataPlane {
             EndVirtualTime => {
                 self.end_virtual_time();
                 None
+            }
+            NoteWaits(reply) => {
+                self.note_waits();
+                reply.answer(())
             }
             CheckPatience => {
                 self.look_at_patience();

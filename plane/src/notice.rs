@@ -7,8 +7,8 @@ use angara_abi::JobId;
 use angara_abi::wait::{Kernel, Linux};
 use angara_net::Link;
 use angara_net::fault::Fault;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// Notices of the data plane, sent unasked.
@@ -55,6 +55,8 @@ pub(crate) struct Gauges {
     pub(crate) violations: AtomicU64,
     /// Commands sent so far.
     pub(crate) commands: AtomicU32,
+    /// To be set when there is a command, where PEs are coroutines.
+    pub(super) wanted: OnceLock<Arc<AtomicBool>>,
     /// In virtual time: the PE on whose bell the thread sleeps, or has slept last.
     runs: Mutex<Option<Arc<PeMemory>>>,
 }
@@ -68,6 +70,9 @@ impl Gauges {
     /// There is one command more.
     pub(super) fn count_command(&self) {
         self.commands.fetch_add(1, Ordering::SeqCst);
+        if let Some(wanted) = self.wanted.get() {
+            wanted.store(true, Ordering::Release);
+        }
         let runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(clock) = runs.as_ref().and_then(|memory| memory.clock.as_ref()) {
             clock.bell().fetch_add(1, Ordering::SeqCst);

@@ -101,6 +101,9 @@ impl DataPlane {
     /// [`DataPlane::run_for`]. `notices` hears what it says unasked, on the thread that runs it.
     pub fn new(config: Config, notices: impl FnMut(Notice) + Send + 'static) -> io::Result<(Handle, DataPlane)> {
         let (handle, Ear { commands, wake, gauges }) = Handle::new()?;
+        if let Some(coroutines) = &config.coroutines {
+            let _ = gauges.wanted.set(coroutines.wanted());
+        }
         let Config { shape, channels, clock, virtual_time, record, .. } = config;
         let record = record.filter(|_| virtual_time.is_some()).map(|to| Record::create(to, config.seed)).transpose()?;
         let mut network = angara_fabric::Config {

@@ -6,11 +6,12 @@
 
 use crate::shm::Part;
 use std::ffi::c_char;
+use std::sync::atomic::AtomicU64;
 
 /// Name of the function of the library that returns its [`Library`].
 pub const SYMBOL: &std::ffi::CStr = c"angara_inside";
 /// Raised when a structure here changes.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// A page range of the program whose contents are symmetric, as it lies in this PE's copy.
 #[repr(C)]
@@ -84,6 +85,8 @@ pub struct Host {
     pub line: extern "C" fn(address: usize, to: *mut u8, room: usize) -> usize,
     /// Where the copy of a program begins that contains this address, and the name of its file; 0 if none does.
     pub find: extern "C" fn(address: usize, file: &mut *const c_char) -> usize,
+    /// CLOCK_MONOTONIC in nanoseconds, not 0, as it was a moment ago: to be had for a load.
+    pub now: &'static AtomicU64,
 }
 
 /// A PE as the library keeps it.

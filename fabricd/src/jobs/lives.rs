@@ -7,12 +7,13 @@
 //! waited for in vain, that is no failure.
 
 use super::job::Job;
+use crate::ask::ask;
 use crate::daemon::Daemon;
 use crate::failure::failure;
 use crate::hosts::protocol::{Answer, Ask, Tell};
 use angara_abi::JobId;
 use angara_abi::job::{JobState, Seat, SeatState};
-use angara_plane::JobMemory;
+use angara_plane::{Command, JobMemory};
 use angara_protocol::msg::{Event, Failure, Wait};
 use angara_protocol::print::plain_line;
 use rustix::process::Signal;
@@ -21,6 +22,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// How long PEs in this process may take to say what they wait for.
+const NOTES: Duration = Duration::from_millis(500);
 /// How often PEs that may wait in vain are looked at; they look themselves every 200 ms.
 const LOOK: Duration = Duration::from_millis(250);
 /// A PE of a job on one host waits in vain if it has looked so often since the last PE left.
@@ -145,6 +148,12 @@ impl Daemon {
             let daemon = self.clone();
             tokio::task::spawn_local(async move { daemon.watch_waits(id).await });
         }
+    }
+
+    /// Has PEs in this process say what they wait for, which they cannot when nobody lets them run.
+    pub(crate) async fn ask_for_waits(&self) {
+        // A PE that does not come back must not keep whoever asks waiting: what others have said before is better than nothing.
+        let _ = tokio::time::timeout(NOTES, ask(&self.data, Command::NoteWaits)).await;
     }
 
     /// Returns what PEs of a job have been waiting for, on all hosts.

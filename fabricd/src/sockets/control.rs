@@ -420,6 +420,7 @@ impl Client<'_> {
             }
             Request::JobWaits { job } => {
                 self.check_owner(job)?;
+                daemon.ask_for_waits().await;
                 daemon.all_waits(job).await.map(|waits| Reply::Waits { waits }).ok_or_else(|| unknown_job(job))
             }
             Request::JobDestroy { job } => {

@@ -45,8 +45,8 @@ pub(crate) struct VirtualClock {
     pub(super) program: &'static ProgramClock,
     /// The way to the data plane.
     pub(super) hand_over: Box<dyn HandOver>,
-    /// The process is no PE's alone.
-    is_shared: bool,
+    /// The process of all PEs, if this is one of several in it.
+    host: Option<&'static Host>,
     /// Picoseconds a library call takes.
     call_cost: u64,
     /// Picoseconds it may run ahead of the network.
@@ -121,7 +121,7 @@ impl VirtualClock {
         };
         VirtualClock {
             hand_over,
-            is_shared: host.is_some(),
+            host,
             ahead,
             computing,
             routines: page.is_noted().then(Routines::default),
@@ -152,7 +152,7 @@ impl VirtualClock {
         CLOCK.store(std::ptr::from_ref(self).cast_mut(), Ordering::Release);
         // It has begun, even if nobody could tell.
         self.program.becomes_virtual();
-        if !self.is_shared {
+        if self.host.is_none() {
             release_children();
             super::call_site::answer();
         }
@@ -226,6 +226,11 @@ impl VirtualClock {
         // Whoever waits to stand, too, or has something to do, would not have its turn.
         rustix::thread::sched_yield();
         WaitsFor::Time
+    }
+
+    /// When a stand that begins now has begun, as [`angara_abi::note`] has it; 0 if that is not to be had for nothing.
+    pub(super) fn wall(&self) -> u64 {
+        self.host.map_or(0, |host| host.now.load(Ordering::Relaxed))
     }
 
     /// True if the program reads this clock.

@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 
 /// A wait shorter than this leaves no note.
 const NOTE_AFTER: Duration = Duration::from_millis(20);
+/// The same of a stand, in nanoseconds.
+const STAND_NOTE_AFTER: u64 = 100_000_000;
 /// Values in a note are renewed so often by PEs of a job with as many PEs as this or fewer. To say what it waits for a PE
 /// may look at all others: in larger jobs each does so more rarely.
 const NOTE_AGAIN: Duration = Duration::from_millis(200);
@@ -198,11 +200,14 @@ impl Adapter {
         let note = self.memory.sync.note(self.memory.me);
         let gone = || {
             match (looks.get(), what) {
-                (0, _) | (_, None) => {}
-                (1, Some(_)) => since.set(monotonic().max(1)),
+                // Of several PEs of one process nobody looks before the host asks for a note.
+                (0, _) => since.set(clock.wall()),
+                (_, None) => {}
+                (_, Some(_)) if since.get() == 0 => since.set(monotonic().max(1)),
                 (_, Some(what)) => {
                     let now = monotonic();
-                    if now.saturating_sub(noted.get()) >= again {
+                    let is_long = now.saturating_sub(since.get()) >= STAND_NOTE_AFTER;
+                    if is_long && now.saturating_sub(noted.get()) >= again {
                         noted.set(now);
                         // The data plane, not the number of looks, knows which PE waits in vain.
                         note.write(since.get(), &what(), 0);
@@ -213,7 +218,7 @@ impl Adapter {
             self.has_ended() || self.channel_error().is_some()
         };
         let stood = clock.stand(waits_for, gone);
-        if looks.get() > 2 {
+        if noted.get() != 0 {
             note.clear();
         }
         match stood {

@@ -1,9 +1,18 @@
 //! PEs that are coroutines of the data plane's thread, as the data plane sees them.
 
+use crate::plane::DataPlane;
+use angara_abi::clock::ClockPage;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 /// PEs on this thread. Each has a stack of its own, and one of them runs at a time.
 pub trait Coroutines: Send {
     /// Lets a PE run until it has something for the data plane to do.
     fn resume(&mut self, pe: usize) -> Resumed;
+    /// Has a PE that stands leave a note of what it waits for, if it has waited for long.
+    fn note(&mut self, pe: usize);
+    /// Set when there is a command: a PE that computes shall let it be done, and goes on then.
+    fn wanted(&self) -> Arc<AtomicBool>;
 }
 
 /// What a PE has come to.
@@ -13,4 +22,20 @@ pub enum Resumed {
     Stands,
     /// It has asked the daemon something, or has ended: it does nothing before there is a command.
     Waits,
+}
+
+impl DataPlane {
+    /// Has PEs that stand leave notes of what they wait for. Processes do so by themselves.
+    pub(crate) fn note_waits(&mut self) {
+        if self.is_over() {
+            return;
+        }
+        let Some(coroutines) = &mut self.coroutines else { return };
+        let stands = |clock: &ClockPage| clock.stands().is_some() && !clock.has_ended();
+        for lane in self.lanes.iter().flatten().filter(|lane| !lane.broken) {
+            if lane.memory.clock.as_ref().is_some_and(stands) {
+                coroutines.note(lane.pe);
+            }
+        }
+    }
 }

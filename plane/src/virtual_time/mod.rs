@@ -446,6 +446,10 @@ impl DataPlane {
             }
             self.let_go(*index, *since, Verdict::Deadlock);
         }
+        if let Some(run) = self.virtual_time.as_mut().filter(|_| self.coroutines.is_some()) {
+            // The first is to say it; of processes it is the first that is woken.
+            run.running.reverse();
+        }
         !told.is_empty()
     }
 }

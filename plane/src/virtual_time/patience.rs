@@ -100,6 +100,10 @@ impl DataPlane {
 
     /// Looks how long the PE has run that runs, and loses patience.
     pub(crate) fn look_at_patience(&mut self) {
+        // Without a coroutine that computes nothing goes on: its host ends the job.
+        if self.coroutines.is_some() {
+            return;
+        }
         let Some(run) = self.virtual_time.as_mut().filter(|run| run.begun.is_some()) else { return };
         let Some(&index) = run.running.last().filter(|_| !run.patience.asking) else { return };
         let Some(lane) = self.lanes[index].as_ref().filter(|lane| !lane.broken) else { return };
