@@ -51,6 +51,15 @@ fn programs_end_as_processes_do() {
     }
 }
 
+#[test]
+fn a_deadlock_is_told_by_the_first_pe() {
+    let test = Test::new("coroutines-deadlock");
+    let done = run(&test, COROUTINES, &["-n", "4"], &compile(ENDINGS), &["deadlock"]);
+    let first = done.stderr.lines().find(|line| line.contains("deadlock at ")).unwrap_or_default();
+    assert!(first.contains("PE 0 (node 0,0)"), "{done}");
+    test.assert_clean();
+}
+
 /// A way to crash, the exit status, and what one line more says than that of processes.
 const CRASHES: [(&str, i32, &str); 5] = [
     ("segv", 139, "PE 2 crashed at endings.c:32 (last): signal 11, address 0x…"),

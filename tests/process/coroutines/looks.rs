@@ -86,6 +86,51 @@ fn a_time_limit_names_those_that_still_run() {
     }
 }
 
+/// Lines about waits, without how long they were.
+fn waits(done: &Finished) -> Vec<String> {
+    let without_time = |line: &str| match line.split_once(" waited for ") {
+        Some((who, rest)) => format!("{who} waited: {}", rest.split_once(": ").map_or("", |(_, what)| what)),
+        None => line.into(),
+    };
+    let is_of_waits = |line: &&str| line.contains(" waited for ") || line.contains(" did not wait in ");
+    done.stderr.lines().filter(is_of_waits).map(without_time).collect()
+}
+
+#[test]
+fn pes_that_wait_say_what_for_at_a_time_limit() {
+    let program = compile(ENDINGS);
+    let [process, coroutine] = [PROCESSES, COROUTINES].map(|pes_as| {
+        let test = Test::new("coroutines-waits");
+        let limits = ["run", "-n", "3", "--clock", "virtual", "--timeout", "3", "--pes-as", pes_as, "--"];
+        let mut command = test.angara(limits);
+        command.arg(&program).arg("spin");
+        let done = test.run(command);
+        assert_eq!(done.code(), 124, "{done}");
+        test.assert_clean();
+        waits(&done)
+    });
+    assert!(coroutine[0].starts_with("angara: PEs 0-1 waited: shmem_barrier_all"), "{coroutine:?}");
+    assert_eq!(coroutine[1], "angara: PE 2 did not wait in the library");
+    assert_eq!(process, coroutine);
+}
+
+#[test]
+fn a_job_is_seen_while_a_pe_computes_and_goes_on() {
+    let done = ended("spin", |test, running| {
+        // Long enough that a wait is one.
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        for _ in 0..3 {
+            let seen = test.run(test.angara(["status", "--waits"])).success();
+            assert!(seen.stdout.contains("shmem_barrier_all"), "{seen}");
+        }
+        running.signal(Signal::INT);
+    });
+    assert_eq!(done.code(), 130, "{done}");
+    let waits = waits(&done);
+    assert!(waits[0].starts_with("angara: PEs 0-1 waited: shmem_barrier_all"), "{waits:?}");
+    assert_eq!(waits[1..], ["angara: PE 2 did not wait in the library"]);
+}
+
 /// Ends a job that would run for ever: `kill` gets it when all of its PEs are there.
 fn ended(how: &str, kill: impl FnOnce(&Test, &angara_tests::Running)) -> Finished {
     let test = Test::new("coroutines-killed");
