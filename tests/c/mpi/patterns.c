@@ -13,7 +13,7 @@ int main(int argc, char **argv) {
     MPI_Comm_rank(MPI_COMM_WORLD, &me);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     if (argc != 4) {
-        if (me == 0) fprintf(stderr, "usage: patterns stream|incast|shift|alltoall|barrier|allreduce BYTES STEPS\n");
+        if (me == 0) fprintf(stderr, "usage: patterns stream|incast|shift|halo|pingpong|alltoall|barrier|allreduce BYTES STEPS\n");
         MPI_Finalize();
         return 2;
     }
@@ -46,6 +46,24 @@ int main(int argc, char **argv) {
         } else if (!strcmp(pattern, "shift")) { // each to the next one
             MPI_Sendrecv(out, bytes, MPI_CHAR, (me + 1) % size, 0, in, bytes, MPI_CHAR, (me + size - 1) % size, 0,
                          MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            got = bytes;
+        } else if (!strcmp(pattern, "halo")) { // each with both neighbours in a ring
+            int before = (me + size - 1) % size, after = (me + 1) % size;
+            MPI_Irecv(in, bytes, MPI_CHAR, before, 0, MPI_COMM_WORLD, &requests[0]);
+            MPI_Irecv(in + bytes, bytes, MPI_CHAR, after, 1, MPI_COMM_WORLD, &requests[1]);
+            MPI_Isend(out, bytes, MPI_CHAR, after, 0, MPI_COMM_WORLD, &requests[2]);
+            MPI_Isend(out + bytes, bytes, MPI_CHAR, before, 1, MPI_COMM_WORLD, &requests[3]);
+            MPI_Waitall(4, requests, MPI_STATUSES_IGNORE);
+            got = 2.0 * bytes;
+        } else if (!strcmp(pattern, "pingpong")) { // in pairs, there and back
+            int other = me ^ 1;
+            if (other < size && me < other) {
+                MPI_Send(out, bytes, MPI_CHAR, other, 0, MPI_COMM_WORLD);
+                MPI_Recv(in, bytes, MPI_CHAR, other, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            } else if (other < size) {
+                MPI_Recv(in, bytes, MPI_CHAR, other, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+                MPI_Send(out, bytes, MPI_CHAR, other, 0, MPI_COMM_WORLD);
+            }
             got = bytes;
         } else if (!strcmp(pattern, "alltoall")) {
             MPI_Alltoall(out, bytes, MPI_CHAR, in, bytes, MPI_CHAR, MPI_COMM_WORLD);
