@@ -140,7 +140,8 @@ mod tests {
         let options: Vec<String> = axes.cases().iter().map(|case| case.options.join(" ")).collect();
         let of = |how: &str, n: u32| format!("--collectives {how} -n {n}");
         assert_eq!(options, [of("tree", 8), of("tree", 64), of("p2p", 8), of("p2p", 64)]);
-        let one = Axes::new(&Line::try_parse_from(["x", "-n", "8", "--", "prog"]).expect("options").args).expect("axes");
+        let one =
+            Axes::new(&Line::try_parse_from(["x", "-n", "8", "--", "prog"]).expect("options").args).expect("axes");
         assert!(one.names().next().is_none() && one.cases()[0].options.is_empty());
     }
 
