@@ -16,7 +16,7 @@ use std::fs;
 use std::path::Path;
 
 /// Why a block is not run.
-const REASONS: [&str; 9] = [
+const REASONS: [&str; 10] = [
     "root",
     "a browser",
     "another host",
@@ -26,6 +26,7 @@ const REASONS: [&str; 9] = [
     "until Ctrl-C",
     "builds or installs",
     "a program of yours",
+    "minutes and gigabytes",
 ];
 
 /// A block of a page.
@@ -128,6 +129,7 @@ pages! {
     tutorial "docs/guide/tutorial.md";
     virtual_time "docs/guide/virtual-time.md";
     web "docs/guide/web.md";
+    whole_machine "docs/guide/whole-machine.md";
 }
 
 #[test]

@@ -79,6 +79,19 @@ fn a_table_compares_every_combination_with_the_first() {
         assert!(drawn.contains(part), "places on the axis and its name, and names of curves: {part}\n{drawn}");
     }
 
+    // Several numbers of PEs are the last column, and a picture's logarithmic axis.
+    let mut command = test.angara(["whatif", "-n", "4,64", "--pes-as", "coroutines", "--collectives", "tree,p2p"]);
+    command.args(["--json", &name(1), "--svg", &name(2), "--"]).arg(tools::compile("examples/c/scaling.c"));
+    test.run(command.args(["1", "barrier", "reduction", "halo"])).success();
+    let text = std::fs::read_to_string(&files[1]).expect("a file");
+    let rows: Vec<serde_json::Value> = serde_json::from_str(&text).expect("JSON");
+    let of = |i: usize| (rows[i]["collectives"].as_str(), rows[i]["n"].as_str());
+    assert_eq!((of(0), of(1)), ((Some("tree"), Some("4")), (Some("tree"), Some("64"))), "{text}");
+    let time = |i: usize| rows[i]["time_ns"].as_f64().expect("a time");
+    assert!(rows.len() == 4 && time(0) < time(1) && time(2) < time(3) && time(1) < time(3), "{text}");
+    let drawn = std::fs::read_to_string(&files[2]).expect("a file");
+    assert!(drawn.contains("PEs\n") && drawn.contains("p2p\n"), "{drawn}");
+
     // What fails is said, and the others are shown.
     let mut command = test.angara(["whatif", "-n", "4", "--torus", "2x2,2", "--"]);
     command.arg(program("pingpong"));

@@ -7,6 +7,8 @@ use angara_client::error::Failed;
 const MOST: usize = 10_000;
 /// What stands for the machine as it is.
 const UNCHANGED: &str = "-";
+/// The axis of the numbers of PEs: the only one whose values are numbers in order.
+pub(super) const PES: &str = "n";
 
 /// One option and its values.
 struct Axis {
@@ -14,7 +16,7 @@ struct Axis {
     values: Vec<String>,
 }
 
-/// All that varies, and all that is given.
+/// All that varies, and all that is given. The number of PEs is an axis if there are several.
 pub(super) struct Axes(Vec<Axis>);
 
 /// One combination.
@@ -42,6 +44,8 @@ impl Axes {
             ("barrier", args.barrier.clone()),
             ("collectives", args.collectives.clone()),
             ("call-cost", args.call_cost.clone()),
+            // The last one, so that a picture has a curve over it for every combination of the others.
+            (PES, if args.pes.len() > 1 { args.pes.iter().map(u32::to_string).collect() } else { Vec::new() }),
         ];
         let given = lists.into_iter().filter(|(_, values)| !values.is_empty());
         let axes: Vec<Axis> = given.map(|(name, values)| Axis { name, values }).collect();
@@ -72,6 +76,7 @@ impl Axes {
         let given = self.0.iter().zip(values).filter(|(_, value)| *value != UNCHANGED);
         let option = |(axis, value): (&Axis, &String)| match axis.name {
             "routing" => ["--set".to_string(), format!("routing={value}")],
+            PES => ["-n".to_string(), value.clone()],
             name => [format!("--{name}"), value.clone()],
         };
         given.flat_map(option).collect()
@@ -126,6 +131,18 @@ mod tests {
         assert_eq!(cases[1].options, ["--torus", "4", "--map", "linear", "--set", "link=15GB/s,hop=60ns"]);
         assert_eq!(cases[11].options, ["--torus", "2x2", "--map", "random:2", "--set", "link=15GB/s,hop=60ns"]);
         assert_eq!(axes.name(&cases[2]), "torus 4, map random:1, set -");
+    }
+
+    #[test]
+    fn several_numbers_of_pes_are_the_last_axis_and_one_is_none() {
+        let line = "x -n 8,64 --collectives tree,p2p -- prog".split(' ');
+        let axes = Axes::new(&Line::try_parse_from(line).expect("options").args).expect("axes");
+        let options: Vec<String> = axes.cases().iter().map(|case| case.options.join(" ")).collect();
+        let of = |how: &str, n: u32| format!("--collectives {how} -n {n}");
+        assert_eq!(options, [of("tree", 8), of("tree", 64), of("p2p", 8), of("p2p", 64)]);
+        let one =
+            Axes::new(&Line::try_parse_from(["x", "-n", "8", "--", "prog"]).expect("options").args).expect("axes");
+        assert!(one.names().next().is_none() && one.cases()[0].options.is_empty());
     }
 
     #[test]

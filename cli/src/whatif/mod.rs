@@ -28,11 +28,13 @@ Every option with a list is an axis: the program runs once for every combination
 first one. Options of `angara run` that are the same for all runs follow --run, as one word: --run '--ppn 2 --timeout 60'.
 
 EXAMPLE:
-  angara whatif -n 32 --torus 4x4x2,8x4 --map linear,random:1..4 --set link=15GB/s --set hop=60ns -- ./heat2d")]
+  angara whatif -n 32 --torus 4x4x2,8x4 --map linear,random:1..4 --set link=15GB/s --set hop=60ns -- ./heat2d
+  angara whatif -n 8,64,512 --collectives tree,p2p --pes-as coroutines --svg scaling.svg -- ./scaling")]
 pub(crate) struct WhatIfArgs {
-    /// Number of PEs
-    #[arg(short = 'n', long = "np", value_name = "N", value_parser = whole(1..=PES_MAX as u32))]
-    pes: u32,
+    /// Numbers of PEs, such as 64 or 8,64,512
+    #[arg(short = 'n', long = "np", value_name = "LIST", value_delimiter = ',', required = true,
+          value_parser = whole(1..=PES_MAX as u32))]
+    pes: Vec<u32>,
     /// Tori, such as 4x4x2,8x4
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     torus: Vec<String>,
@@ -98,8 +100,10 @@ pub(crate) fn main(args: WhatIfArgs) -> Result<u8, Failed> {
         .iter()
         .enumerate()
         .map(|(i, case)| {
-            let mut line: Vec<OsString> = ["run", "--quiet", "--clock", "virtual", "-n"].map(OsString::from).into();
-            line.push(args.pes.to_string().into());
+            let mut line: Vec<OsString> = ["run", "--quiet", "--clock", "virtual"].map(OsString::from).into();
+            if let [pes] = args.pes[..] {
+                line.extend(["-n".into(), pes.to_string().into()]);
+            }
             line.extend(["--pes-as".into(), word(args.pes_as)]);
             line.extend(case.options.iter().map(OsString::from));
             line.extend(args.run.iter().flat_map(|text| text.split_whitespace()).map(OsString::from));

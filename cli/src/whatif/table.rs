@@ -1,6 +1,6 @@
 //! What came out of all runs, as text, CSV, JSON and a picture.
 
-use super::axes::{Axes, Case};
+use super::axes::{Axes, Case, PES};
 use angara_client::error::Failed;
 use angara_client::report::{self, total};
 use angara_protocol::print::csv_cell;
@@ -141,28 +141,35 @@ impl Results<'_> {
     }
 
     /// The times, one point for each run: over the last axis that varies, a curve for every combination of the others.
+    /// Numbers of PEs are a logarithmic axis; the values of another one are places without an order.
     pub(super) fn svg(&self, program: &str) -> Result<String, Failed> {
         let varying: Vec<usize> = (0..self.axes.names().count()).filter(|axis| self.values(*axis).len() > 1).collect();
         let (last, others) = varying.split_last().map_or((None, &[][..]), |(last, others)| (Some(*last), others));
+        let x = last.and_then(|axis| self.axes.names().nth(axis)).unwrap_or("");
+        let growth = x == PES;
         let places = last.map_or_else(|| vec!["the run".into()], |axis| self.values(axis));
         let mut curves: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
         for (case, outcome) in self.rows() {
             let Some(m) = &outcome.measured else { continue };
             let name = others.iter().map(|axis| case.values[*axis].clone()).collect::<Vec<_>>().join(", ");
-            let place = last.and_then(|axis| places.iter().position(|value| *value == case.values[axis])).unwrap_or(0);
-            let point = (place as f64, m.time / 1e3);
+            let value = last.map_or("", |axis| case.values[axis].as_str());
+            let place = places.iter().position(|known| known == value).unwrap_or(0) as f64;
+            let point = (if growth { value.parse().unwrap_or(place) } else { place }, m.time / 1e3);
             match curves.iter_mut().find(|(curve, _)| *curve == name) {
                 Some((_, points)) => points.push(point),
                 None => curves.push((name, vec![point])),
             }
         }
+        curves.iter_mut().for_each(|(_, points)| points.sort_by(|a, b| a.0.total_cmp(&b.0)));
         let chart = Chart {
             title: format!("{program} in virtual time"),
-            x: last.and_then(|axis| self.axes.names().nth(axis)).unwrap_or("").into(),
+            x: if growth { "PEs" } else { x }.into(),
             y: "time, us".into(),
+            x_log: growth,
+            y_log: growth,
             curves,
-            scatter: true,
-            places,
+            scatter: !growth,
+            places: if growth { Vec::new() } else { places },
             ..Chart::default()
         };
         chart.svg().map_err(|e| Failed::runtime(format!("nothing to draw: {e}"), "see what the runs said"))

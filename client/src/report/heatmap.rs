@@ -55,8 +55,12 @@ fn links_within(shape: Shape, links: &[LinkReport], colour: bool, limit: Option<
         .collect();
     let mut nodes: Vec<u32> = (0..shape.nodes() as u32).collect();
     if nodes.len() > NODES_MAX {
-        let heat = |n: &u32| links.iter().filter(|l| l.node == *n).map(flits).max().unwrap_or(0);
-        nodes.sort_by_key(|n| (std::cmp::Reverse(heat(n)), *n));
+        let mut hottest: HashMap<u32, u64> = HashMap::new();
+        for link in links {
+            let most = hottest.entry(link.node).or_default();
+            *most = flits(link).max(*most);
+        }
+        nodes.sort_by_key(|n| (std::cmp::Reverse(hottest.get(n).copied().unwrap_or(0)), *n));
         nodes.truncate(NODES_MAX);
         nodes.sort_unstable();
     }

@@ -28,6 +28,8 @@ use table::{Table, bytes, count, terminal_width};
 const HOTTEST: usize = 10;
 /// Most links listed in full without `--all`.
 const LINKS_SHOWN: usize = 64;
+/// Most PEs whose nodes are listed without `--all`.
+const PLACES_SHOWN: usize = 512;
 
 /// Arguments of `angara report`.
 #[derive(Args)]
@@ -204,7 +206,7 @@ fn show(report: &RunReport, all: bool, colour: bool) -> String {
         out.push_str(&times::show(report, times, all));
     }
     out.push_str("\nPlacement (PE: node)\n");
-    out.push_str(&placement(t));
+    out.push_str(&placement(t, all));
     out.push_str("\nTraffic by class, all PEs\n");
     out.push_str(&classes(t));
     if all {
@@ -224,16 +226,23 @@ fn show(report: &RunReport, all: bool, colour: bool) -> String {
     out
 }
 
-fn placement(t: &Report) -> String {
+/// Nodes of all PEs, or of the first ones of a large job.
+fn placement(t: &Report, all: bool) -> String {
     let cell = |(pe, node): (usize, &u32)| format!("{pe}: {}", t.shape.show(t.shape.coords(*node)));
-    let cells: Vec<String> = t.placement.iter().enumerate().map(cell).collect();
+    let most = if all { usize::MAX } else { PLACES_SHOWN };
+    let cells: Vec<String> = t.placement.iter().take(most).enumerate().map(cell).collect();
     let width = cells.iter().map(String::len).max().unwrap_or(0);
     let per_line = (terminal_width().unwrap_or(100) / (width + 3)).clamp(1, 8);
     let line = |cells: &[String]| {
         let text: String = cells.iter().map(|c| format!("  {c:width$} ")).collect();
         text.trim_end().to_string() + "\n"
     };
-    cells.chunks(per_line).map(line).collect()
+    let mut text: String = cells.chunks(per_line).map(line).collect();
+    let left_out = t.placement.len() - cells.len();
+    if left_out > 0 {
+        let _ = writeln!(text, "  ({left_out} more PEs left out; --all shows them)");
+    }
+    text
 }
 
 fn classes(t: &Report) -> String {
@@ -436,5 +445,15 @@ pub(super) mod tests {
         let r = sample();
         let text = links(r.traffic.shape, &r.traffic.links, 1);
         assert!(text.contains("0,0 +X") && !text.contains("1,0 -X") && text.contains("1 quieter links"), "{text}");
+    }
+
+    #[test]
+    fn places_of_a_large_job_are_cut_with_a_word_about_it() {
+        let mut r = sample();
+        r.traffic.placement = vec![0; PLACES_SHOWN + 3];
+        let cut = placement(&r.traffic, false);
+        assert!(cut.contains(" 511: ") && !cut.contains(" 512: ") && cut.contains("(3 more PEs left out"), "{cut}");
+        let all = placement(&r.traffic, true);
+        assert!(all.contains(" 514: ") && !all.contains("left out"), "{all}");
     }
 }
