@@ -424,3 +424,59 @@ fn neighbours_keep_the_multiphase_barrier_and_scattered_jobs_take_a_tree() {
         assert_eq!(work.choice(), wanted, "{shape}, {} PEs: {work:?}", nodes.len());
     }
 }
+
+/// Every port puts again and again, each in its own rhythm, with two barriers in between. What was reported and when, the
+/// events it took, and after how many reports barriers might be at work for the last time.
+fn puts_without_end(looks: bool) -> (Vec<Completion>, u64, usize) {
+    const PUTS: u64 = 200;
+    let mut w = World::new("4x3x2");
+    if !looks {
+        w.fabric.adapters.chip.look_for_special = u64::MAX;
+    }
+    let ports: Vec<Port> = (0..24).map(port).collect();
+    let mut posted = vec![0; ports.len()];
+    let (mut log, mut feared) = (Vec::new(), 0);
+    let mut post = |w: &mut World, from: Port| {
+        let n = &mut posted[from.node as usize];
+        *n += 1;
+        match *n {
+            10 | 20 => drop(w.must_post(from, Class::Sync, Op::Barrier { half: false })),
+            n if n <= PUTS => {
+                let len = 8 + (from.node as usize * 7 + n as usize * 13) % 200;
+                drop(w.put(from, ports[(from.node as usize * 5 + n as usize) % 24], 64, &[1; 256][..len]));
+            }
+            _ => {}
+        }
+    };
+    for from in ports.iter().cycle().take(4 * ports.len()) {
+        post(&mut w, *from);
+    }
+    loop {
+        let more = w.fabric.advance_to_news(Tick::MAX, || true);
+        if w.fabric.adapters.chip.special {
+            feared = log.len();
+        }
+        w.apply();
+        for done in std::mem::take(&mut w.completions) {
+            log.push(done);
+            if matches!(done.state, OpState::Injected | OpState::Complete) {
+                post(&mut w, done.from);
+            }
+        }
+        if !more && w.fabric.poll_timeout().is_none() {
+            return (log, w.fabric.events_handled(), feared);
+        }
+    }
+}
+
+#[test]
+fn barriers_that_are_over_are_known_to_be_and_all_times_stay() {
+    let (with, without) = (puts_without_end(true), puts_without_end(false));
+    assert!(with.2 < without.2, "after {} reports, else after {}", with.2, without.2);
+    for (i, (a, b)) in with.0.iter().zip(&without.0).enumerate() {
+        assert_eq!(format!("{a:?}"), format!("{b:?}"), "report {i}");
+    }
+    assert_eq!(with.0.len(), without.0.len());
+    // Outputs that nobody asks any more are not woken.
+    assert!(with.1 <= without.1, "{} events, else {}", with.1, without.1);
+}
