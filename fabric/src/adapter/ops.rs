@@ -142,14 +142,6 @@ impl Ops {
     pub(crate) fn answered_of(&self, port: u32) -> u32 {
         self.answered.get(port as usize).copied().unwrap_or(0)
     }
-    /// True if one of a barrier or tree is live.
-    pub(crate) fn any_collective(&self) -> bool {
-        self.slots.iter().any(|op| op.live && op.doing.is_collective())
-    }
-    /// Live ones, and room for others.
-    pub(crate) fn slots(&self) -> usize {
-        self.slots.len()
-    }
     /// Live operations of a job.
     pub(crate) fn of_job(&self, job: JobSlot) -> Vec<u32> {
         (0..self.slots.len() as u32).filter(|i| self[*i].live && self[*i].job == job).collect()

@@ -334,16 +334,6 @@ impl Events {
         all
     }
 
-    /// True if an event of such a kind is to come.
-    pub(crate) fn any(&self, what: impl Fn(EventKind) -> bool) -> bool {
-        let such = |word: &u64| what(KINDS[((word & KEY) >> (NODE_BITS + ARG_BITS)) as usize & (KINDS.len() - 1)]);
-        let behind = |at: u32| self.chunks.get(at as usize);
-        let chunks = self.buckets.iter().flat_map(|at| std::iter::successors(behind(*at), |c| behind(c.next)));
-        self.current.iter().any(such)
-            || self.far.iter().any(|event| such(&event.0.1))
-            || chunks.flat_map(|c| &c.words[c.free as usize..]).any(such)
-    }
-
     pub(crate) fn memory_bytes(&self) -> usize {
         self.chunks.capacity() * size_of::<Chunk>()
             + size_of_val(&*self.buckets)

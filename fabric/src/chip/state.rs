@@ -84,8 +84,6 @@ pub(crate) struct Chip {
     pub(crate) split: bool,
     /// Barriers or trees may be at work, or part of the network is modelled elsewhere.
     pub(crate) special: bool,
-    /// Events after which it is worth looking whether they still are.
-    pub(crate) look_for_special: u64,
     /// Number of the latest route change.
     pub(crate) route_change: u64,
     /// Until when each injection channel's host interface is busy.
@@ -129,7 +127,6 @@ impl Chip {
             routes: if params.balanced { Routes::balanced(net.clone()) } else { Routes::new(net.clone()) },
             split,
             special: split,
-            look_for_special: 0,
             route_change: 0,
             inject_busy: vec![0; nodes * plan.channels],
             raw: Raw::default(),

@@ -27,9 +27,6 @@ use angara_net::torus::{NodeId, Shape};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Events between two looks at whether barriers and trees are still at work, at least.
-const SPECIAL_EVENTS: u64 = 256;
-
 /// The network. See the crate's documentation for how to drive it.
 #[derive(Debug)]
 pub struct Fabric {
@@ -165,7 +162,6 @@ impl Fabric {
         }
         if any {
             self.rest();
-            self.end_special();
         }
         any
     }
@@ -239,18 +235,6 @@ impl Fabric {
         {
             self.adapters.chip.special = self.adapters.chip.split;
         }
-    }
-
-    /// While programs run the network is hardly ever empty. No barrier or tree is at work either when none of their operations,
-    /// packets and events is left. To look takes time in proportion to what is under way, so it is done once in as many events.
-    fn end_special(&mut self) {
-        let Adapters { chip, ops, .. } = &mut self.adapters;
-        if !chip.special || chip.split || chip.handled < chip.look_for_special {
-            return;
-        }
-        let at_work = |kind| matches!(kind, EventKind::Phase | EventKind::TreeTimer);
-        chip.special = ops.any_collective() || chip.packets.any_special() || chip.events.any(at_work);
-        chip.look_for_special = chip.handled + SPECIAL_EVENTS + 4 * (chip.packets.in_flight() + ops.slots()) as u64;
     }
 
     /// All events of one tick; false if it `STOPS` because one waits for memory.

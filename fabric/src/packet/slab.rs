@@ -3,7 +3,6 @@
 //! Nothing is allocated per packet once the slab has grown to the traffic it sees.
 
 use super::handle::PacketHandle;
-use crate::chip::layout::UP;
 use crate::routes::{NONE, Way};
 use crate::types::{JobSlot, Tick};
 use angara_abi::PAYLOAD_MAX;
@@ -259,11 +258,6 @@ impl Packets {
     /// Handles of live packets, in order of handle.
     pub(crate) fn handles(&self) -> Vec<PacketHandle> {
         (0..self.slots.len() as u32).map(PacketHandle::new).filter(|h| self[*h].live).collect()
-    }
-    /// True if one of a barrier or tree is live.
-    pub(crate) fn any_special(&self) -> bool {
-        let special = |p: &Packet| p.kind == PacketType::Barrier || p.vc >= UP as u8 || p.is(flag::MARKER);
-        self.slots.iter().any(|p| p.live && (special(p) || matches!(p.detail, Detail::Tree { .. })))
     }
     pub(crate) fn memory_bytes(&self) -> usize {
         self.slots.capacity() * size_of::<Packet>() + self.free.capacity() * size_of::<PacketHandle>()
