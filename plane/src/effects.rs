@@ -4,7 +4,7 @@
 //! was taken; they are resolved again here against the memory's owner, so a mistake elsewhere can
 //! at worst lose a packet.
 
-use super::job::OpenJob;
+use super::job::{Jobs, OpenJob};
 use super::plane::DataPlane;
 use super::ports::{Operation, Ports};
 use super::virtual_time::gates::Gate;
@@ -189,13 +189,9 @@ impl DataPlane {
     }
 }
 
-fn owner<'j>(
-    ports: &Ports,
-    jobs: &'j std::collections::BTreeMap<JobSlot, OpenJob>,
-    at: Port,
-) -> Option<(&'j OpenJob, usize)> {
+fn owner<'j>(ports: &Ports, jobs: &'j Jobs, at: Port) -> Option<(&'j OpenJob, usize)> {
     let owner = ports.get(at)?;
-    Some((jobs.get(&owner.slot)?, owner.pe as usize))
+    Some((jobs.get(owner.slot)?, owner.pe as usize))
 }
 
 /// One lock-prefixed operation on a word that programs use the same way; the old value.

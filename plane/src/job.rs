@@ -2,7 +2,7 @@
 
 use crate::memory::{JobMemory, PeMemory};
 use angara_abi::account::{CLASSES, Class, Load, Traffic};
-use angara_fabric::{Link, Routes};
+use angara_fabric::{JobSlot, Link, Routes};
 use angara_net::torus::NodeId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,6 +23,57 @@ pub(super) struct OpenJob {
     /// PEs that went without a goodbye, and empty seats of an open job.
     pub(super) lost: Vec<bool>,
     pub(super) account: Account,
+}
+
+/// Jobs in the network, by slot: every post and every effect looks for its job.
+#[derive(Default)]
+pub(super) struct Jobs {
+    slots: Vec<Option<OpenJob>>,
+    open: usize,
+}
+
+impl Jobs {
+    /// Enters a job that the network has taken, which bounds its slot.
+    pub(super) fn insert(&mut self, job: OpenJob) {
+        let at = job.memory.slot.index();
+        if self.slots.len() <= at {
+            self.slots.resize_with(at + 1, || None);
+        }
+        self.open += usize::from(self.slots[at].replace(job).is_none());
+    }
+    pub(super) fn remove(&mut self, slot: JobSlot) -> Option<OpenJob> {
+        let job = self.slots.get_mut(slot.index()).and_then(Option::take)?;
+        self.open -= 1;
+        Some(job)
+    }
+    #[inline]
+    pub(super) fn get(&self, slot: JobSlot) -> Option<&OpenJob> {
+        self.slots.get(slot.index())?.as_ref()
+    }
+    #[inline]
+    pub(super) fn get_mut(&mut self, slot: JobSlot) -> Option<&mut OpenJob> {
+        self.slots.get_mut(slot.index())?.as_mut()
+    }
+    /// All, by slot.
+    #[inline]
+    pub(super) fn values(&self) -> impl Iterator<Item = &OpenJob> {
+        self.slots.iter().flatten()
+    }
+    /// The same.
+    pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut OpenJob> {
+        self.slots.iter_mut().flatten()
+    }
+    /// The same, with their slots.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (JobSlot, &OpenJob)> {
+        self.values().map(|job| (job.memory.slot, job))
+    }
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.open
+    }
+    pub(super) fn is_empty(&self) -> bool {
+        self.open == 0
+    }
 }
 
 impl OpenJob {

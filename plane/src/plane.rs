@@ -1,7 +1,7 @@
 //! All that a data plane owns: the network, the jobs in it, and the channels being served.
 
 use super::fault_book::FaultBook;
-use super::job::{Account, OpenJob};
+use super::job::{Account, Jobs, OpenJob};
 use super::lane::Lane;
 use super::notice::{Gauges, Notice};
 use super::observe::capture::Captures;
@@ -47,7 +47,7 @@ pub struct DataPlane {
     /// The route tables as they were when traffic was last counted into links.
     pub(super) routes: Routes,
     pub(super) ports: Ports,
-    pub(super) jobs: BTreeMap<JobSlot, OpenJob>,
+    pub(super) jobs: Jobs,
     pub(super) lanes: Vec<Option<Lane>>,
     /// Indices of the lanes in use, where each is among them, and those of the others.
     pub(super) active: Vec<usize>,
@@ -128,7 +128,7 @@ impl DataPlane {
             routes: fabric.routes().clone(),
             fabric,
             ports: Ports::default(),
-            jobs: BTreeMap::new(),
+            jobs: Jobs::default(),
             lanes: Vec::new(),
             active: Vec::new(),
             active_at: Vec::new(),
@@ -189,14 +189,14 @@ impl DataPlane {
             lost: vec![open; pes],
             account: Account::default(),
         };
-        self.jobs.insert(job.memory.slot, job);
+        self.jobs.insert(job);
         self.jobs_changed();
         self.record_begins(&ports, family)
     }
 
     /// Removes a job and all it has in the network.
     pub(crate) fn close_job(&mut self, slot: JobSlot) {
-        let Some(job) = self.jobs.remove(&slot) else { return };
+        let Some(job) = self.jobs.remove(slot) else { return };
         self.record_ends();
         self.remember(&job);
         for lane in job.lanes.iter().flatten() {
@@ -226,14 +226,14 @@ impl DataPlane {
     /// Serves the channel of a PE, process `pid`, from now on; returns its node's register page.
     pub(crate) fn attach(&mut self, slot: JobSlot, pe: Arc<PeMemory>, pid: i32) -> io::Result<RegisterPage> {
         let gone = || io::Error::other("the job has ended");
-        let memory = self.jobs.get(&slot).ok_or_else(gone)?.memory.clone();
+        let memory = self.jobs.get(slot).ok_or_else(gone)?.memory.clone();
         let entry = memory.entries[pe.pe];
         let page = self.register_page(entry.node, memory.source())?;
         if let Some(doorbell) = &pe.doorbell {
             let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
             epoll::add(&self.epoll, doorbell, epoll::EventData::new_u64(0), flags)?;
         }
-        let job = self.jobs.get_mut(&slot).ok_or_else(gone)?;
+        let job = self.jobs.get_mut(slot).ok_or_else(gone)?;
         let port = Port { node: entry.node, endpoint: entry.endpoint };
         let lane = Lane::new(port, job.memory.clone(), pe.clone(), pid);
         let index = self.free_lanes.pop().map_or(self.lanes.len(), |Reverse(index)| index);
@@ -266,7 +266,7 @@ impl DataPlane {
 
     /// True if a job still has its slot. Whoever is told late that it has ended may name a slot that is another job's.
     pub(crate) fn has_job(&self, slot: JobSlot, id: JobId) -> bool {
-        self.jobs.get(&slot).is_some_and(|job| job.memory.id == id)
+        self.jobs.get(slot).is_some_and(|job| job.memory.id == id)
     }
 
     /// Stops serving the channel of a PE of a job. `lost`: it did not say goodbye.
@@ -274,7 +274,7 @@ impl DataPlane {
         if !self.has_job(slot, id) {
             return;
         }
-        let lane = self.jobs.get(&slot).and_then(|j| *j.lanes.get(pe)?);
+        let lane = self.jobs.get(slot).and_then(|j| *j.lanes.get(pe)?);
         let Some(lane) = lane else { return };
         if self.virtual_time.is_some() {
             self.left_virtual_time(lane, lost);
@@ -286,7 +286,7 @@ impl DataPlane {
             }
         }
         self.drop_lane(lane);
-        let Some(job) = self.jobs.get_mut(&slot) else { return };
+        let Some(job) = self.jobs.get_mut(slot) else { return };
         job.lanes[pe] = None;
         if job.memory.open {
             job.retire(pe, &self.routes);
@@ -323,7 +323,7 @@ impl DataPlane {
     }
 
     fn is_quiet(&self, (slot, id): JobKey, pe: usize) -> bool {
-        let job = self.jobs.get(&slot).filter(|job| job.memory.id == id);
+        let job = self.jobs.get(slot).filter(|job| job.memory.id == id);
         let entry = job.and_then(|job| job.memory.entries.get(pe));
         entry.is_none_or(|e| self.fabric.is_quiet(Port { node: e.node, endpoint: e.endpoint }))
     }
@@ -375,7 +375,7 @@ impl DataPlane {
 
     /// A process on another host has become a PE of an open job, or a PE there has gone: nobody reaches it any more.
     pub(crate) fn set_elsewhere(&mut self, slot: JobSlot, pe: usize, there: bool) {
-        if let Some(lost) = self.jobs.get_mut(&slot).and_then(|j| j.lost.get_mut(pe)) {
+        if let Some(lost) = self.jobs.get_mut(slot).and_then(|j| j.lost.get_mut(pe)) {
             *lost = !there;
             self.show_reach(slot, Ways::To(pe));
         }
@@ -436,17 +436,17 @@ impl DataPlane {
     /// The lane behind a port.
     pub(super) fn lane_at(&self, port: Port) -> Option<usize> {
         let owner = self.ports.get(port)?;
-        *self.jobs.get(&owner.slot)?.lanes.get(owner.pe as usize)?
+        *self.jobs.get(owner.slot)?.lanes.get(owner.pe as usize)?
     }
 
     /// The PEs of a job are in this process, and share a table.
     fn shares_reach(&self, slot: JobSlot) -> bool {
-        self.jobs.get(&slot).is_some_and(|job| matches!(job.memory.source(), Source::Arena(_)))
+        self.jobs.get(slot).is_some_and(|job| matches!(job.memory.source(), Source::Arena(_)))
     }
 
     /// Writes how PEs of a job reach each other.
     pub(super) fn show_reach(&self, slot: JobSlot, ways: Ways) {
-        let Some(job) = self.jobs.get(&slot) else { return };
+        let Some(job) = self.jobs.get(slot) else { return };
         let (from, to) = match ways {
             Ways::All => (0..job.pes.len(), 0..job.memory.pes),
             Ways::From(pe) => (pe..pe + 1, 0..job.memory.pes),

@@ -74,12 +74,12 @@ fn since(now: Traffic, before: Traffic) -> Traffic {
 impl DataPlane {
     /// Returns what was folded when routes changed: where a report begins.
     pub(crate) fn folded(&self, slot: JobSlot) -> Folded {
-        self.jobs.get(&slot).map(|job| job.account.folded.clone()).unwrap_or_default()
+        self.jobs.get(slot).map(|job| job.account.folded.clone()).unwrap_or_default()
     }
 
     /// Adds what one PE has counted since then.
     pub(crate) fn fold_pe(&self, slot: JobSlot, pe: usize, mut folded: Folded) -> Folded {
-        if let Some(job) = self.jobs.get(&slot)
+        if let Some(job) = self.jobs.get(slot)
             && let Some(Some(pe)) = job.pes.get(pe)
         {
             job.fold_pe(pe, &self.routes, &mut folded);
@@ -89,12 +89,12 @@ impl DataPlane {
 
     /// Routes have not changed since [`DataPlane::folded`].
     fn is_current(&self, slot: JobSlot, folded: &Folded) -> bool {
-        self.jobs.get(&slot).is_none_or(|job| job.account.folded.changes == folded.changes)
+        self.jobs.get(slot).is_none_or(|job| job.account.folded.changes == folded.changes)
     }
 
     /// Counters of those of these PEs that have ever attached.
     pub(crate) fn pe_memory(&self, slot: JobSlot, pes: Range<usize>) -> Vec<Arc<PeMemory>> {
-        let all = self.jobs.get(&slot).and_then(|job| job.pes.get(pes));
+        let all = self.jobs.get(slot).and_then(|job| job.pes.get(pes));
         all.into_iter().flatten().flatten().cloned().collect()
     }
 
@@ -114,7 +114,7 @@ impl DataPlane {
 
     /// Links and remarks of a job whose PEs' counters have been folded.
     fn links_of(&self, slot: JobSlot, folded: &Folded) -> (Vec<LinkReport>, BarrierCheck, Vec<String>) {
-        if !self.jobs.contains_key(&slot) {
+        if self.jobs.get(slot).is_none() {
             return Default::default();
         }
         let none = Loads::default();
@@ -185,10 +185,10 @@ impl DataPlane {
         }
         self.routes = self.fabric.routes().clone();
         self.stale = true;
-        let slots: Vec<JobSlot> = self.jobs.keys().copied().collect();
+        let slots: Vec<JobSlot> = self.jobs.iter().map(|(slot, _)| slot).collect();
         for slot in slots {
             self.show_reach(slot, Ways::All);
-            if let Some(job) = self.jobs.get(&slot) {
+            if let Some(job) = self.jobs.get(slot) {
                 for pe in 0..job.memory.pes {
                     job.memory.sync.alert(pe);
                 }

@@ -22,7 +22,7 @@ impl DataPlane {
 
     /// Builds tree `tree` over the nodes of `pes` and loads the rows of this host's nodes.
     pub(crate) fn tree_load(&mut self, slot: JobSlot, tree: u8, root: u32, pes: &[u32]) -> Result<(), String> {
-        let job = self.jobs.get(&slot).ok_or("the job has ended")?;
+        let job = self.jobs.get(slot).ok_or("the job has ended")?;
         let count = job.memory.pes;
         let entry = |pe: usize| {
             let e = job
@@ -48,7 +48,7 @@ impl DataPlane {
         self.stale = true;
         // Counts on a tree begin at zero for every new tree of that number.
         for pe in pes {
-            if let Some(memory) = self.jobs.get(&slot).and_then(|j| j.pes.get(*pe as usize)?.as_ref()) {
+            if let Some(memory) = self.jobs.get(slot).and_then(|j| j.pes.get(*pe as usize)?.as_ref()) {
                 for base in [status::TREE_RESULTS, status::TREE_BCASTS] {
                     memory.channel.status_u32(base + tree * 4).store(0, Ordering::Release);
                 }

@@ -36,13 +36,15 @@ pub fn keeps(name: &str, budget: f64) -> bool {
             println!("   {why}");
             false
         }
-        Ok(((short, few), (long, many))) => {
-            let each = (long - short) / (many - few);
-            let off = each / budget - 1.0;
-            let good = off.abs() <= TOLERANCE;
-            let verdict = if good { "" } else { "  <- not within 10 %" };
-            println!("{each:>9.1} instructions, budget {budget:.0} ({:+.1} %){verdict}", 100.0 * off);
-            good
-        }
+        Ok(((short, few), (long, many))) => is_near((long - short) / (many - few), budget),
     }
+}
+
+/// Prints a count beside its budget, and by how much it is off; whether it is near.
+pub fn is_near(each: f64, budget: f64) -> bool {
+    let off = each / budget - 1.0;
+    let good = off.abs() <= TOLERANCE;
+    let verdict = if good { "" } else { "  <- not within 10 %" };
+    println!("{each:>9.1} instructions, budget {budget:.0} ({:+.1} %){verdict}", 100.0 * off);
+    good
 }

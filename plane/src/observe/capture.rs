@@ -207,7 +207,7 @@ impl DataPlane {
         if heard.is_empty() {
             return;
         }
-        let ids: BTreeMap<JobSlot, JobId> = self.jobs.iter().map(|(slot, job)| (*slot, job.memory.id)).collect();
+        let ids: BTreeMap<JobSlot, JobId> = self.jobs.iter().map(|(slot, job)| (slot, job.memory.id)).collect();
         let now = clock_gettime(ClockId::Realtime);
         let now = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
         for (number, listener) in self.captures.listeners.iter().enumerate() {

@@ -145,7 +145,7 @@ impl DataPlane {
 
     /// Jobs that are open, and how many PEs they have.
     pub(crate) fn watch_jobs(&self) -> Vec<(JobSlot, usize)> {
-        self.jobs.iter().map(|(slot, job)| (*slot, job.memory.pes)).collect()
+        self.jobs.iter().map(|(slot, job)| (slot, job.memory.pes)).collect()
     }
 
     /// Everything but links.
@@ -180,7 +180,7 @@ impl DataPlane {
     pub(crate) fn watch_sets(&self) -> SetFigures {
         let with_set = self.jobs.iter().filter(|(_, job)| job.memory.set.is_some());
         SetFigures {
-            tables_made: with_set.map(|(slot, job)| (job.memory.id, self.fabric.tables_made(*slot))).collect(),
+            tables_made: with_set.map(|(slot, job)| (job.memory.id, self.fabric.tables_made(slot))).collect(),
             nodes_without: self.fabric.nodes_without_set(),
         }
     }
@@ -194,7 +194,7 @@ impl DataPlane {
             let (sent, delivered) = self.fabric.tree_counters(number, *node);
             (results, broadcasts) = (results + sent, broadcasts + delivered);
         }
-        let job = self.jobs.get(&slot).map(|job| job.memory.id);
+        let job = self.jobs.get(slot).map(|job| job.memory.id);
         Some(TreeFigures { number, job, root: rows.root(), up, results, broadcasts })
     }
 

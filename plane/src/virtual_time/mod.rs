@@ -42,6 +42,9 @@ const SLEEP: Duration = Duration::from_secs(60);
 /// The same while PEs are absent or outside virtual time.
 const ABSENT_LOOK: Duration = Duration::from_millis(1);
 
+/// Rounds after which commands are looked for although nobody has counted one: whoever could send some may have gone.
+const ROUNDS_UNTOLD: u32 = 1024;
+
 /// Sum of counters that others raise.
 fn sum_of<'a>(words: impl Iterator<Item = &'a AtomicU32>) -> u32 {
     words.fold(0, |sum, word| sum.wrapping_add(word.load(Ordering::SeqCst)))
@@ -133,62 +136,84 @@ impl DataPlane {
 
     /// Serves until told to stop or until nobody can tell any more.
     pub(crate) fn serve_virtual(mut self) {
+        // Commands that are done, and rounds since they were looked for.
+        let (mut done, mut rounds) = (None, 0);
         loop {
             let heard = self.gauges.commands.load(Ordering::SeqCst);
-            let Some(more) = self.run_commands(|answer| answer()) else { break };
-            if more {
-                continue;
+            rounds += 1;
+            if done != Some(heard) || rounds >= ROUNDS_UNTOLD {
+                let Some(more) = self.run_commands(|answer| answer()) else { break };
+                if more {
+                    continue;
+                }
+                (done, rounds) = (Some(heard), 0);
             }
-            if self.is_over() {
-                self.let_end();
-                continue;
-            }
-            self.look_for_absent();
-            if !self.begun() {
-                self.listen();
-            } else if let Some(running) = self.running() {
-                self.let_run(running, heard);
-            } else if !self.go_on() {
-                self.before_sleep();
-                self.listen();
+            if !self.serve_turn(heard) {
+                done = None;
             }
         }
         self.say_goodbye();
     }
 
-    /// Sleeps until the PE of a lane stands, or there are other commands than `heard`: they must not wait for a PE that
-    /// computes. No time limit: it would program a timer at every stop, which costs more than all the rest.
-    fn let_run(&mut self, index: usize, heard: u32) {
-        let Some(memory) = self.lanes[index].as_ref().map(|lane| &lane.memory) else { return };
-        if let Some(coroutines) = &mut self.coroutines {
-            return match coroutines.resume(memory.pe) {
-                Resumed::Stands => {}
-                Resumed::Waits => self.listen(),
-            };
+    /// Lets whoever is next have its turn. False if it has slept: then there may be commands.
+    fn serve_turn(&mut self, heard: u32) -> bool {
+        if self.is_over() {
+            return self.let_end();
         }
-        let Some(clock) = &memory.clock else { return };
+        self.look_for_absent();
+        if !self.begun() {
+            self.listen();
+            return false;
+        }
+        if let Some(running) = self.running() {
+            return self.let_run(running, heard);
+        }
+        let goes_on = self.go_on();
+        if !goes_on {
+            self.before_sleep();
+            self.listen();
+        }
+        goes_on
+    }
+
+    /// Sleeps until the PE of a lane stands, or there are other commands than `heard`: they must not wait for a PE that
+    /// computes. No time limit: it would program a timer at every stop, which costs more than all the rest. False if it has
+    /// slept for commands.
+    fn let_run(&mut self, index: usize, heard: u32) -> bool {
+        let Some(memory) = self.lanes[index].as_ref().map(|lane| &lane.memory) else { return true };
+        if let Some(coroutines) = &mut self.coroutines {
+            let stands = coroutines.resume(memory.pe) == Resumed::Stands;
+            if !stands {
+                self.listen();
+            }
+            return stands;
+        }
+        let Some(clock) = &memory.clock else { return true };
         let seen = clock.bell().load(Ordering::SeqCst);
         // Whoever sends a command counts it first, and then rings this bell.
         self.gauges.sleeps_for(memory);
         if clock.stands().is_some() || self.gauges.commands.load(Ordering::SeqCst) != heard {
-            return;
+            return true;
         }
         match self.is_in_doubt() {
             // Who is absent may stand or post any time.
             true => Linux.futex_wait(clock.bell(), seen, ABSENT_LOOK),
             false => Linux.futex_wait_unlimited(clock.bell(), seen),
         }
+        true
     }
 
     /// The job is over. A PE that is a coroutine still has its handlers to run, and goodbye to say: as a process it would do so
-    /// by itself.
-    fn let_end(&mut self) {
+    /// by itself. False if it has slept.
+    fn let_end(&mut self) -> bool {
         let running = self.virtual_time.as_ref().and_then(|run| run.running.last().copied());
         let pe = running.and_then(|index| Some(self.lanes[index].as_ref()?.pe));
         let resumed = self.coroutines.as_mut().zip(pe).map(|(coroutines, pe)| coroutines.resume(pe));
-        if resumed != Some(Resumed::Stands) {
+        let stands = resumed == Some(Resumed::Stands);
+        if !stands {
             self.listen();
         }
+        stands
     }
 
     /// Sleeps until there is a command: nothing else can change anything.
