@@ -12,10 +12,10 @@
 
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
-#[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+#[cfg(not(all(any(target_arch = "x86_64", target_arch = "aarch64"), target_os = "linux")))]
 compile_error!(
-    "the shared-memory protocols here rely on x86-64 total store order and on Linux memfds; \
-     on another platform they would be silently weaker, so this refuses to build"
+    "the shared-memory protocols here rely on Linux memfds and on what x86-64 and aarch64 promise of words that several \
+     processes access; on another platform they would be silently weaker, so this refuses to build"
 );
 
 mod chip;
@@ -35,7 +35,7 @@ pub use chip::{channel, clock};
 pub use control::job_id::JobId;
 #[cfg(not(loom))]
 pub use control::{inside, job, note, program_clock};
-pub use memory::{copy, shm, wait};
+pub use memory::{copy, order, shm, wait};
 
 /// Version of every layout in this crate and of every message in `angara-protocol`. Daemon and client must agree exactly.
 pub const ABI_VERSION: u32 = 13;

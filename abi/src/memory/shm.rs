@@ -389,9 +389,10 @@ impl Mapping {
     }
 
     /// Writes `data` at `offset`. A naturally aligned 1, 2, 4 or 8 byte element inside is written
-    /// by one store, so a waiter never sees half of it.
+    /// by one store, so a waiter never sees half of it; and whoever sees any of it sees what was stored before.
     pub fn write(&self, offset: usize, data: &[u8]) -> Result<(), ShmError> {
         let dst = self.range(offset, data.len())?;
+        crate::order::publish();
         // SAFETY: `range` checked the destination; `data` is a live slice of that length.
         unsafe { crate::copy::store(dst, data.as_ptr(), data.len()) };
         Ok(())
@@ -400,6 +401,7 @@ impl Mapping {
     /// [`Mapping::write`]; whoever sees the last 8 bytes, if they are aligned, sees all before them.
     pub fn write_ending(&self, offset: usize, data: &[u8]) -> Result<(), ShmError> {
         let dst = self.range(offset, data.len())?;
+        crate::order::publish();
         // SAFETY: as in `write`.
         unsafe { crate::copy::store_ending(dst, data.as_ptr(), data.len()) };
         Ok(())

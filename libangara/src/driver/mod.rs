@@ -384,7 +384,7 @@ impl Adapter {
     /// After a post: wakes the adapter if it sleeps. The adapter raises `daemon_sleeps`, runs a
     /// heavy fence and looks at every channel again, so no fence is needed on this side.
     fn ring_doorbell(&self, device: &Device) {
-        std::sync::atomic::compiler_fence(Ordering::SeqCst);
+        angara_abi::order::before_a_look_for_sleepers();
         if self.memory.job.daemon_sleeps().load(Ordering::Relaxed) != 0 {
             // EAGAIN means the counter is already non-zero: the bell has been rung.
             let _ = device.doorbell.as_ref().map(|bell| rustix::io::write(bell, &1u64.to_ne_bytes()));

@@ -1,5 +1,6 @@
 //! Receiving: contacts, messages, and the credit that goes back.
 
+use angara_abi::order;
 use super::layout::{BELL, CONTACT, CREDIT, Pair, SHORT_MAX, SLOT, raw_slots};
 use super::message::Message;
 use super::{Mailbox, Peer};
@@ -115,6 +116,8 @@ impl Mailbox {
         let credit = pair.credit(taken);
         let place = self.place(self.layout.lane(self.me.seat as usize) + CREDIT);
         let src = (&raw const credit).cast();
+        // What has been read and cleared is no longer needed: the sender may overwrite it once it sees the credit.
+        order::publish();
         // SAFETY: a live word.
         match unsafe { self.job.ctx().put(Class::Sync, seat as usize, place, src, 8) } {
             // Its messages must still be received.

@@ -5,6 +5,7 @@
 //! operations on it in the same order; an operation that was started is a request, which exactly one
 //! call of wait ends.
 
+use angara_abi::order;
 use super::process::pe::this;
 use super::record::{call, compound, met};
 use super::team::Group;
@@ -146,7 +147,7 @@ fn open_tree(s: &Runtime, name: Name, group: &Group, root: int) -> int {
     if group.world(0) != s.me {
         let read = |p: *mut u8| {
             // SAFETY: messages of this exchange have 8 bytes.
-            unsafe { p.cast::<i64>().read_volatile() }
+            unsafe { order::Watched::look(p.cast::<i64>()) }
         };
         return s.receive(name, group.stream, group.world(0), read) as int;
     }

@@ -4,6 +4,7 @@
 //! straight there by put and is followed by a signal; only sizes and partial sums travel through
 //! mailboxes. All of it is counted as class `sync`.
 
+use angara_abi::order;
 use super::p2p::{internal, word};
 use super::streams;
 use super::table::{How, What};
@@ -213,7 +214,7 @@ impl Runtime {
             if me >= distance {
                 let read = |p: *mut u8| {
                     // SAFETY: messages of this exchange have 8 bytes.
-                    unsafe { p.cast::<u64>().read_volatile() }
+                    unsafe { order::Watched::look(p.cast::<u64>()) }
                 };
                 let part = self.receive(name, group.stream, group.world(me - distance), read);
                 (below, sum) = (below + part, sum + part);

@@ -12,6 +12,7 @@
 //! | words | signals 8n | mail in 8n | mail read 8n | entered 8n | mailboxes: per PE two slots | rings of the streams |
 //! ```
 
+use angara_abi::order;
 use super::streams::{self, Streams};
 use crate::ctypes::Name;
 use crate::rt::{Runtime, ok};
@@ -158,6 +159,8 @@ impl Runtime {
             self.word(offset).store(value, Ordering::Release);
             return;
         }
+        // The word says that what was put or read before is done.
+        order::publish();
         if self.job.ctx().put_element::<8>(Class::Sync, pe, self.job.internal().wrapping_add(offset), || value) {
             return;
         }
