@@ -18,8 +18,8 @@
 //! x86-64 loads and stores aligned words of up to 8 bytes whole, also as parts of vector and string instructions; aarch64
 //! does so in `ldr`, `str`, `ldp` and `stp` of general registers (Arm ARM, B2.2.1).
 
-use super::instructions::{bulk, pair};
 pub use super::instructions::{Word, prefetch};
+use super::instructions::{bulk, pair};
 use super::order;
 
 /// Above this many bytes the middle of a copy is moved by what the machine does best with much data.

@@ -3,13 +3,13 @@
 //! The state of the target, one load, says whether it may. What is not reached this way is left to others: each
 //! function says whether it has done the operation.
 
-use angara_abi::order;
 use super::{Amo, Strided, Transfer};
 use crate::driver::Adapter;
 use crate::memory::Peers;
 use angara_abi::account::{Class, Traffic};
 use angara_abi::copy::{self, peek, poke};
 use angara_abi::desc::{AmoOp, Place, Region};
+use angara_abi::order;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 

@@ -14,11 +14,11 @@ pub use profile::Profile;
 pub use transfer::{Amo, Strided};
 pub(crate) use transfer::{Mode, Transfer, forward};
 
-use angara_abi::order;
 use crate::driver::Adapter;
 use crate::error::{Error, Result};
 use angara_abi::account::{Class, Traffic};
 use angara_abi::desc::{AmoOp, Descriptor, Place};
+use angara_abi::order;
 pub(crate) use direct::{Direct, load};
 use ring::Ring;
 use std::sync::Arc;

@@ -1,11 +1,11 @@
 //! Receiving: contacts, messages, and the credit that goes back.
 
-use angara_abi::order;
 use super::layout::{BELL, CONTACT, CREDIT, Pair, SHORT_MAX, SLOT, raw_slots};
 use super::message::Message;
 use super::{Mailbox, Peer};
 use crate::error::{Error, Result};
 use angara_abi::account::Class;
+use angara_abi::order;
 use std::sync::atomic::Ordering;
 
 /// Messages taken from one peer before it is the next one's turn.

@@ -5,13 +5,13 @@
 //! operations on it in the same order; an operation that was started is a request, which exactly one
 //! call of wait ends.
 
-use angara_abi::order;
 use super::process::pe::this;
 use super::record::{call, compound, met};
 use super::team::Group;
 use super::{Runtime, collective, collective_of, die, lock, ok, state};
 use crate::ctypes::*;
 use angara::tree::{Arrival, PendingRaw, ReduceElem, ReduceOp};
+use angara_abi::order;
 use angara_net::torus::{Coords, Direction};
 use angara_protocol::calls::{Action, Meeting};
 

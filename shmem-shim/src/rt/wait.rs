@@ -1,11 +1,11 @@
 //! Cores of wait and test: one comparison on one or several symmetric variables of this PE.
 
-use angara_abi::order;
 use super::process::pe::this;
 use super::record::{Answer, call, waited};
 use super::{Runtime, die, ok};
 use crate::ctypes::*;
 use angara::Comparison;
+use angara_abi::order;
 use angara_protocol::calls::Action;
 use std::fmt::Display;
 use std::sync::atomic::Ordering;

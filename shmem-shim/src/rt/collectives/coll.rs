@@ -4,7 +4,6 @@
 //! straight there by put and is followed by a signal; only sizes and partial sums travel through
 //! mailboxes. All of it is counted as class `sync`.
 
-use angara_abi::order;
 use super::p2p::{internal, word};
 use super::streams;
 use super::table::{How, What};
@@ -15,6 +14,7 @@ use crate::rt::team::{Group, Members, Set, TEAM_INVALID};
 use crate::rt::transfer::{Strides, Transfer};
 use crate::rt::{Collective, Runtime, bytes, collective, collective_of, die, ok};
 use angara::Place;
+use angara_abi::order;
 use angara_protocol::calls::{Action, Meeting};
 use std::sync::atomic::Ordering;
 

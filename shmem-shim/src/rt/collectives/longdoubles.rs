@@ -1,9 +1,9 @@
 //! Arithmetic of C's `long double`, which Rust has no type for: x87 extended precision on x86-64, binary128 on aarch64.
 
 use crate::ctypes::longdouble;
-pub(super) use machine::{add, line, mul};
 #[cfg(test)]
 pub(super) use machine::{VALUE, of_double, of_integer};
+pub(super) use machine::{add, line, mul};
 
 #[cfg(target_arch = "x86_64")]
 mod machine {

@@ -283,7 +283,12 @@ mod tests {
                 assert_eq!(Ordered::max(x, y).to_bits(), Ordered::max(y, x).to_bits());
                 if a.is_nan() || b.is_nan() {
                     assert!(low.is_nan() && high.is_nan(), "{a} {b}");
-                    assert!(longdoubles::line(&l).0 && longdoubles::line(&h).0 && Ordered::min(x, y).is_nan() && Ordered::max(x, y).is_nan());
+                    assert!(
+                        longdoubles::line(&l).0
+                            && longdoubles::line(&h).0
+                            && Ordered::min(x, y).is_nan()
+                            && Ordered::max(x, y).is_nan()
+                    );
                 } else {
                     assert!(low.total_cmp(&high).is_le() && low == a.min(b) && high == a.max(b), "{a} {b}");
                     assert!(l.0[..VALUE] == extended(low).0[..VALUE] && h.0[..VALUE] == extended(high).0[..VALUE]);

@@ -12,13 +12,13 @@
 //! | words | signals 8n | mail in 8n | mail read 8n | entered 8n | mailboxes: per PE two slots | rings of the streams |
 //! ```
 
-use angara_abi::order;
 use super::streams::{self, Streams};
 use crate::ctypes::Name;
 use crate::rt::{Runtime, ok};
 use angara::per_peer::PerPeer;
 use angara::{Class, Comparison, INTERNAL_FREE, Place, Region};
 use angara_abi::job::{internal_bytes, large_tables};
+use angara_abi::order;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
