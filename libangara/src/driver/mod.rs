@@ -89,6 +89,11 @@ pub struct Adapter {
     clock: Option<Box<VirtualClock>>,
 }
 
+/// Refuses a machine on whose pages memory cannot be shared.
+fn require_pages() -> Result<()> {
+    angara_abi::require_pages().map_err(|e| Error::system("memory cannot be shared", e))
+}
+
 impl Adapter {
     /// Opens the adapter the launch environment names (see `angara run`).
     pub fn from_env() -> Result<Adapter> {
@@ -103,6 +108,7 @@ impl Adapter {
     }
 
     pub(crate) fn over(connection: Connection, launch: &Launch, statics: &[StaticSegment]) -> Result<Adapter> {
+        require_pages()?;
         announce();
         let request = AdapterRequest::Attach {
             abi: angara_abi::ABI_VERSION,
@@ -176,6 +182,7 @@ impl Adapter {
 
     /// A job of one PE without daemon, ring or network.
     pub(crate) fn solo(heap: usize, statics: &[StaticSegment]) -> Result<Adapter> {
+        require_pages()?;
         angara_abi::wait::register();
         Ok(Adapter::build(Memory::solo(heap, statics)?, None, None))
     }
