@@ -12,10 +12,10 @@
 
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
-#[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+#[cfg(not(all(any(target_arch = "x86_64", target_arch = "aarch64"), target_os = "linux")))]
 compile_error!(
-    "the shared-memory protocols here rely on x86-64 total store order and on Linux memfds; \
-     on another platform they would be silently weaker, so this refuses to build"
+    "the shared-memory protocols here rely on Linux memfds and on what x86-64 and aarch64 promise of words that several \
+     processes access; on another platform they would be silently weaker, so this refuses to build"
 );
 
 mod chip;
@@ -35,7 +35,7 @@ pub use chip::{channel, clock};
 pub use control::job_id::JobId;
 #[cfg(not(loom))]
 pub use control::{inside, job, note, program_clock};
-pub use memory::{copy, shm, wait};
+pub use memory::{copy, order, shm, wait};
 
 /// Version of every layout in this crate and of every message in `angara-protocol`. Daemon and client must agree exactly.
 pub const ABI_VERSION: u32 = 13;
@@ -51,10 +51,47 @@ pub const PACKET_FLITS_MAX: usize = 18;
 pub const TREES: usize = 16;
 /// Reduce packets a router holds at once per tree (paper 000, section 1).
 pub const REDUCES: usize = 16;
-/// Host page size every mapping is rounded to.
+/// Unit of layouts: regions of a job begin and end at multiples of it, on every machine. What the kernel maps is counted in
+/// pages of the machine's own ([`machine_page`]).
 pub const PAGE: usize = 4096;
+
+/// Bytes of a page of this machine's kernel: 4, 16 or 64 KiB on aarch64.
+#[cfg(not(loom))]
+pub fn machine_page() -> usize {
+    rustix::param::page_size()
+}
+
+/// Says why shared memory cannot be laid out in pages of `page` bytes, if so. Parts of regions are mapped and given back by
+/// themselves, and with larger pages neighbours would share one; it has been tried with no others.
+#[cfg(not(loom))]
+pub fn refuses_pages(page: usize) -> Option<String> {
+    (page != PAGE).then(|| {
+        format!(
+            "this kernel has pages of {} KiB, and memory is shared in pages of 4 KiB; use a kernel with pages of 4 KiB",
+            page >> 10
+        )
+    })
+}
+
+/// The pages of this machine, unless they are refused.
+#[cfg(not(loom))]
+pub fn require_pages() -> std::io::Result<()> {
+    refuses_pages(machine_page()).map_or(Ok(()), |why| Err(std::io::Error::new(std::io::ErrorKind::Unsupported, why)))
+}
 
 /// Rounds `n` up to whole pages; `None` on overflow.
 pub fn page_round(n: usize) -> Option<usize> {
     n.checked_add(PAGE - 1).map(|n| n & !(PAGE - 1))
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    #[test]
+    fn larger_pages_are_refused_by_a_sentence() {
+        assert_eq!(super::refuses_pages(4096), None);
+        for (page, said) in [(16 << 10, "pages of 16 KiB"), (64 << 10, "pages of 64 KiB")] {
+            let why = super::refuses_pages(page).expect("refused");
+            assert!(why.contains(said) && why.contains("use a kernel"), "{why}");
+        }
+    }
 }

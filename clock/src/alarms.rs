@@ -92,12 +92,24 @@ pub(crate) unsafe extern "C" fn getitimer(which: c_int, to: *mut itimerval) -> c
     }
 }
 
+/// `alarm` by the timer that it sets: not every architecture has a system call of that name.
+fn real_alarm(seconds: c_uint) -> c_uint {
+    let never = timeval { tv_sec: 0, tv_usec: 0 };
+    let new = itimerval { it_interval: never, it_value: timeval { tv_sec: seconds.into(), tv_usec: 0 } };
+    let mut old = itimerval { it_interval: never, it_value: never };
+    // SAFETY: times of our own.
+    unsafe { libc::syscall(libc::SYS_setitimer, libc::ITIMER_REAL, &raw const new, &raw mut old) };
+    // As Linux counts them: to the nearest second, and an alarm that is still to come is never none.
+    let timeval { tv_sec: s, tv_usec: us } = old.it_value;
+    let up = us >= 500_000 || (s == 0 && us > 0);
+    (s + i64::from(up)) as c_uint
+}
+
 /// As the function of libc.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn alarm(seconds: c_uint) -> c_uint {
     if program().is_real() {
-        // SAFETY: takes a number.
-        return unsafe { libc::syscall(libc::SYS_alarm, seconds) } as c_uint;
+        return real_alarm(seconds);
     }
     let at = (seconds > 0).then(|| now() + u64::from(seconds) * S);
     seconds_left(timers::set(libc::ITIMER_REAL as usize, at, 0).flatten())

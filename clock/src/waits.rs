@@ -71,10 +71,10 @@ const SIGNALS: usize = 8;
 /// As the function of libc.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C-unwind" fn poll(fds: *mut pollfd, n: nfds_t, ms: c_int) -> c_int {
-    // SAFETY: the caller promises what the callee asks for.
-    let real = || unsafe { libc::syscall(libc::SYS_poll, fds, n, ms) as c_int };
     // SAFETY: the caller's descriptors, and no mask.
     let look = |slice| unsafe { kernel_ppoll(fds, n, slice, std::ptr::null()) };
+    // Not every architecture has a system call `poll`.
+    let real = || look(u64::try_from(ms).ok().map(|ms| ms * 1_000_000));
     cancellable(|| found_within(milliseconds(ms), look, real))
 }
 
@@ -220,6 +220,30 @@ unsafe fn selects(
     found_within(limit, look, || 0)
 }
 
+/// `select` as the kernel does it. Not every architecture has a system call of that name.
+///
+/// # Safety
+/// As the function of libc.
+unsafe fn real_select(n: c_int, [read, write, except]: [*mut fd_set; 3], limit: *mut timeval) -> c_int {
+    // SAFETY: null, or the caller's time.
+    let Some(limit) = (unsafe { limit.as_mut() }) else {
+        let (forever, no_mask) = (std::ptr::null_mut::<timespec>(), std::ptr::null::<usize>());
+        // SAFETY: the caller's sets.
+        return unsafe { libc::syscall(libc::SYS_pselect6, n, read, write, except, forever, no_mask) as c_int };
+    };
+    if limit.tv_sec < 0 || limit.tv_usec < 0 {
+        return fail(libc::EINVAL);
+    }
+    // Linux takes microseconds of more than a second.
+    let (more, us) = (limit.tv_usec / 1_000_000, limit.tv_usec % 1_000_000);
+    let mut left = timespec { tv_sec: limit.tv_sec.saturating_add(more), tv_nsec: us * 1000 };
+    let no_mask = std::ptr::null::<usize>();
+    // SAFETY: the caller's sets, and a time of our own, into which the kernel writes what is left.
+    let found = unsafe { libc::syscall(libc::SYS_pselect6, n, read, write, except, &raw mut left, no_mask) as c_int };
+    *limit = timeval { tv_sec: left.tv_sec, tv_usec: left.tv_nsec / 1000 };
+    found
+}
+
 /// # Safety
 /// As the function of libc.
 #[unsafe(no_mangle)]
@@ -231,7 +255,7 @@ pub(crate) unsafe extern "C-unwind" fn select(
     limit: *mut timeval,
 ) -> c_int {
     // SAFETY: the caller promises what the callee asks for.
-    let real = || unsafe { libc::syscall(libc::SYS_select, n, read, write, except, limit) as c_int };
+    let real = || unsafe { real_select(n, [read, write, except], limit) };
     // SAFETY: null, or the caller's time.
     let limit = unsafe { limit.as_mut() };
     let ps = limit.as_ref().map(|t| {

@@ -118,6 +118,7 @@ fn listen(dir: &RuntimeDir, handed: Option<service::Sockets>) -> io::Result<(Lis
 
 async fn serve(options: Options, inside: Option<Inside>, ready: impl FnOnce(&Started)) -> Result<(), RunError> {
     limits::raise_descriptor_limit();
+    start("memory cannot be shared", angara_abi::require_pages())?;
     if !angara_abi::wait::register() {
         tracing::warn!("membarrier is not available; sleeping processes are woken by a 1 ms timeout instead");
     }

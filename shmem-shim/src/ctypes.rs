@@ -8,7 +8,8 @@
 
 pub(crate) type float = f32;
 pub(crate) type double = f64;
-pub(crate) type char = i8;
+/// Signed on x86-64, unsigned on aarch64.
+pub(crate) type char = std::ffi::c_char;
 pub(crate) type schar = i8;
 pub(crate) type short = i16;
 pub(crate) type int = i32;
@@ -31,16 +32,21 @@ pub(crate) type size_t = usize;
 pub(crate) type ptrdiff_t = isize;
 pub(crate) type void = std::ffi::c_void;
 
-/// `long double` in memory: ten bytes of x87 extended precision, six of padding.
+/// `long double` in memory. On x86-64 ten bytes of x87 extended precision and six of padding, on aarch64 binary128.
 #[derive(Clone, Copy)]
 #[repr(C, align(16))]
 pub(crate) struct longdouble(pub(crate) [u8; 16]);
 
 /// `long double` as a parameter. The C type travels in memory (class X87 of the System V ABI), which
 /// Rust does for an aggregate above 16 bytes; the argument slot is its first 16 bytes.
+#[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy)]
 #[repr(C, align(16))]
 pub(crate) struct longdouble_arg([u8; 32]);
+
+/// `long double` as a parameter and as a result: it travels in a vector register, as a short vector does (AAPCS64, 6.8.2).
+#[cfg(target_arch = "aarch64")]
+pub(crate) type longdouble_arg = core::arch::aarch64::uint8x16_t;
 
 /// `float _Complex`.
 #[derive(Clone, Copy)]
@@ -100,4 +106,4 @@ words! {
     f64 => |v| v.to_bits(), |b| f64::from_bits(b);
 }
 
-const _: () = assert!(size_of::<longdouble>() == 16 && size_of::<longdouble_arg>() == 32);
+const _: () = assert!(size_of::<longdouble>() == 16 && size_of::<longdouble_arg>() >= 16);

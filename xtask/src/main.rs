@@ -1,10 +1,12 @@
 //! `cargo xtask install` and `uninstall`: what `make install` is elsewhere. `cargo xtask deb`: the same as packages.
+//! `cargo xtask cross`: builds for aarch64.
 //!
 //! Programs, library, headers, documents and examples go below a prefix, in the layout in which
 //! `angara` and `oshcc` look for each other; with `--systemd` also the units, with the prefix filled in.
 //! A list of all that was put there lies in `share/angara/manifest` and is what `uninstall` goes by.
 #![forbid(unsafe_code)]
 
+mod cross;
 mod deb;
 mod help;
 mod install;
@@ -19,6 +21,7 @@ const USAGE: &str = "\
 cargo xtask install [--prefix DIR] [--destdir DIR] [--sysconfdir DIR] [--systemd] [--from DIR]
 cargo xtask uninstall [--prefix DIR] [--destdir DIR]
 cargo xtask deb [--out DIR] [--version VERSION] [--check] [--from DIR]
+cargo xtask cross [--check]
 
   --prefix DIR      where it will be used from [default: /usr/local]
   --destdir DIR     put this before every path, to make a package
@@ -28,7 +31,7 @@ cargo xtask deb [--out DIR] [--version VERSION] [--check] [--from DIR]
   --out DIR         directory for the packages [default: target/debian]
   --version VERSION version of the packages, as Debian writes it [default: the project's, with -0.1]
   --check           ask lintian, then install, use, upgrade and purge the packages in a Debian made for it;
-                    needs root and Debian's archive";
+                    needs root and Debian's archive; of cross: run the OpenSHMEM programs under QEMU";
 
 /// What to do, from the command line.
 #[derive(Default)]
@@ -65,6 +68,7 @@ fn run(args: Vec<String>) -> Result<String, String> {
         "install" => &["--prefix", "--destdir", "--sysconfdir", "--systemd", "--from"],
         "uninstall" => &["--prefix", "--destdir"],
         "deb" => &["--out", "--version", "--check", "--from"],
+        "cross" => &["--check"],
         "-h" | "--help" | "help" => return Ok(format!("{USAGE}\n")),
         "" => return Err(format!("tell me what to do\n{USAGE}")),
         _ => return Err(format!("unknown task `{task}`\n{USAGE}")),
@@ -78,6 +82,9 @@ fn run(args: Vec<String>) -> Result<String, String> {
     }
     if task == "uninstall" {
         return install::uninstall(&prefix, options.destdir.as_deref());
+    }
+    if task == "cross" {
+        return cross::run(&root(), &target()?, options.check);
     }
     let from = match options.from {
         Some(from) => from,

@@ -15,80 +15,15 @@
 //!   the copied elements old or new, each by itself. The one exception is [`store_ending`], whose last word is the last
 //!   to be stored: whoever sees it sees all the others.
 //!
-//! x86-64 loads and stores aligned words of up to 8 bytes whole, also as parts of vector and string instructions.
+//! x86-64 loads and stores aligned words of up to 8 bytes whole, also as parts of vector and string instructions; aarch64
+//! does so in `ldr`, `str`, `ldp` and `stp` of general registers (Arm ARM, B2.2.1).
 
-use std::sync::atomic::{Ordering, compiler_fence};
+pub use super::instructions::{Word, prefetch};
+use super::instructions::{bulk, pair};
+use super::order;
 
-/// Above this many bytes the middle of a copy is moved by `memmove` or string instructions.
+/// Above this many bytes the middle of a copy is moved by what the machine does best with much data.
 const WORDWISE_MAX: usize = 64;
-/// From here to there string instructions do it, where the processor is good at them: what no longer fits the
-/// caches of a core is copied without being read for ownership first. `memmove` of glibc 2.36 goes back to
-/// vector loads and stores at 1 MiB (51 against 61 GB/s, measured on Zen 5), and beyond to non-temporal
-/// stores, which are left to it.
-const STRING: std::ops::Range<usize> = 512 << 10..16 << 20;
-
-mod sealed {
-    /// The two instructions. (A volatile access needs an aligned address, and goes over the stack if it has none.)
-    pub trait Sealed: Copy {
-        /// # Safety
-        /// `p` is readable for the word.
-        unsafe fn load(p: *const u8) -> Self;
-        /// # Safety
-        /// `p` is writable for the word.
-        unsafe fn store(self, p: *mut u8);
-    }
-}
-
-/// An integer of up to 8 bytes, which one instruction loads or stores at any address.
-pub trait Word: sealed::Sealed {}
-
-macro_rules! words {
-    ($($t:ty, $class:ident, $operand:literal, $size:literal;)*) => {$(
-        impl Word for $t {}
-        impl sealed::Sealed for $t {
-            #[cfg(not(miri))]
-            #[inline(always)]
-            unsafe fn load(p: *const u8) -> $t {
-                let word: $t;
-                // SAFETY: the caller vouches for the memory.
-                unsafe {
-                    std::arch::asm!(
-                        concat!("mov ", $operand, ", ", $size, " ptr [{p}]"),
-                        p = in(reg) p, word = lateout($class) word, options(nostack, preserves_flags, readonly)
-                    );
-                }
-                word
-            }
-            #[cfg(not(miri))]
-            #[inline(always)]
-            unsafe fn store(self, p: *mut u8) {
-                // SAFETY: the caller vouches for the memory.
-                unsafe {
-                    std::arch::asm!(
-                        concat!("mov ", $size, " ptr [{p}], ", $operand),
-                        p = in(reg) p, word = in($class) self, options(nostack, preserves_flags)
-                    );
-                }
-            }
-            #[cfg(miri)]
-            unsafe fn load(p: *const u8) -> $t {
-                // SAFETY: the caller vouches for the memory.
-                unsafe { p.cast::<$t>().read_unaligned() }
-            }
-            #[cfg(miri)]
-            unsafe fn store(self, p: *mut u8) {
-                // SAFETY: the caller vouches for the memory.
-                unsafe { p.cast::<$t>().write_unaligned(self) }
-            }
-        }
-    )*};
-}
-words! {
-    u8, reg_byte, "{word}", "byte";
-    u16, reg, "{word:x}", "word";
-    u32, reg, "{word:e}", "dword";
-    u64, reg, "{word:r}", "qword";
-}
 
 /// Loads a word, by one instruction. Where others write it, it should be aligned; otherwise the value may be part old, part new.
 ///
@@ -97,7 +32,7 @@ words! {
 #[inline(always)]
 pub unsafe fn peek<T: Word>(p: *const u8) -> T {
     // SAFETY: the caller promises what the callee asks for.
-    unsafe { T::load(p) }
+    unsafe { T::load_word(p) }
 }
 
 /// Stores a word, by one instruction. Where others read it, it should be aligned; otherwise they may see a part of it.
@@ -107,7 +42,7 @@ pub unsafe fn peek<T: Word>(p: *const u8) -> T {
 #[inline(always)]
 pub unsafe fn poke<T: Word>(p: *mut u8, value: T) {
     // SAFETY: the caller promises what the callee asks for.
-    unsafe { value.store(p) }
+    unsafe { value.store_word(p) }
 }
 
 /// Copies into memory that others access: elements aligned in `dst` are stored whole. See the module's contract.
@@ -195,7 +130,7 @@ unsafe fn few(dst: *mut u8, src: *const u8, len: usize, lead: usize) -> bool {
 /// last 8 bytes are stored behind all others. Where it does not, or is shorter, no order is kept.
 ///
 /// x86-64 lets others see stores in the order of the program, and those of string instructions as one of them; `memmove`
-/// ends the weaker stores that it makes of much data by a fence of its own.
+/// ends the weaker stores that it makes of much data by a fence of its own. aarch64 gets a barrier before the last word.
 ///
 /// # Safety
 /// As [`store`].
@@ -210,8 +145,7 @@ pub unsafe fn store_ending(dst: *mut u8, src: *const u8, len: usize) {
         let body = len - 8;
         let last = peek::<u64>(src.add(body));
         store(dst, src, body);
-        // For the compiler alone; it may not see into either store, but nothing else says that it keeps their order.
-        compiler_fence(Ordering::Release);
+        order::publish();
         poke(dst.add(body), last);
     }
 }
@@ -293,31 +227,6 @@ unsafe fn step(dst: *mut u8, src: *const u8, at: usize, len: usize, lead: usize)
     }
 }
 
-/// Moves two words, all of which are loaded before any is stored. Aligned words are moved whole: a vector that
-/// crosses a cache line does so between words.
-///
-/// # Safety
-/// As [`store`] of 16 bytes.
-#[inline(always)]
-unsafe fn pair(dst: *mut u8, src: *const u8) {
-    #[cfg(not(miri))]
-    // SAFETY: the caller vouches for the memory.
-    unsafe {
-        std::arch::asm!(
-            "movups {both}, xmmword ptr [{src}]",
-            "movups xmmword ptr [{dst}], {both}",
-            src = in(reg) src, dst = in(reg) dst, both = out(xmm_reg) _, options(nostack, preserves_flags)
-        );
-    }
-    #[cfg(miri)]
-    // SAFETY: the caller vouches for the memory.
-    unsafe {
-        let both = (peek::<u64>(src), peek::<u64>(src.add(8)));
-        poke(dst, both.0);
-        poke(dst.add(8), both.1);
-    }
-}
-
 /// [`copy`] from the end, where the destination begins inside the source.
 ///
 /// # Safety
@@ -333,44 +242,6 @@ unsafe fn backward(dst: *mut u8, src: *const u8, len: usize, lead: usize) {
         unsafe { step(dst, src, end - size, end, lead) };
         end -= size;
     }
-}
-
-/// Moves `len` bytes, a multiple of 8 above [`WORDWISE_MAX`], unseen by the compiler.
-///
-/// # Safety
-/// As [`store`]; `dst` or `src` is aligned to 8 bytes, and they do not overlap.
-#[cfg(not(miri))]
-#[inline]
-unsafe fn bulk(dst: *mut u8, src: *const u8, len: usize) {
-    if STRING.contains(&len) && std::arch::is_x86_feature_detected!("ermsb") {
-        // SAFETY: the ranges are valid; the direction flag is clear by the calling convention.
-        return unsafe {
-            std::arch::asm!(
-                "rep movsq",
-                inout("rcx") len / 8 => _, inout("rsi") src => _, inout("rdi") dst => _,
-                options(nostack, preserves_flags)
-            );
-        };
-    }
-    // SAFETY: the ranges are valid; called as the C library's function wants, with all it may change named.
-    unsafe {
-        std::arch::asm!(
-            "call {memmove}@PLT",
-            memmove = sym libc::memmove,
-            inout("rdi") dst => _, inout("rsi") src => _, inout("rdx") len => _,
-            clobber_abi("C")
-        );
-    }
-}
-
-/// The same where assembly cannot be interpreted.
-///
-/// # Safety
-/// As above.
-#[cfg(miri)]
-unsafe fn bulk(dst: *mut u8, src: *const u8, len: usize) {
-    // SAFETY: the caller promises what the callee asks for.
-    unsafe { std::ptr::copy(src, dst, len) }
 }
 
 #[cfg(test)]

@@ -125,7 +125,7 @@ impl Arena {
     pub fn cut(self: &Arc<Arena>, len: usize, align: usize) -> io::Result<Mapping> {
         let first = self.raw.as_mut_ptr() as usize;
         let place = |used: usize| {
-            let at = (first + used).checked_next_multiple_of(align.max(crate::PAGE))? - first;
+            let at = (first + used).checked_next_multiple_of(align.max(crate::machine_page()))? - first;
             let end = at.checked_add(crate::page_round(len)?)?;
             (end <= self.raw.len()).then_some((at, end))
         };
@@ -167,8 +167,9 @@ pub fn touched(part: Part) -> Vec<(usize, usize)> {
     const PRESENT_OR_SWAPPED: u64 = 3 << 62;
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let Ok(map) = rustix::fs::open("/proc/self/pagemap", flags, Mode::empty()) else { return vec![(0, part.len)] };
-    let first = part.at as usize / crate::PAGE;
-    let pages = part.len.div_ceil(crate::PAGE);
+    let size = crate::machine_page();
+    let first = part.at as usize / size;
+    let pages = part.len.div_ceil(size);
     let (mut extents, mut entries) = (Vec::<(usize, usize)>::new(), [0u8; 4096]);
     let mut page = 0;
     while page < pages {
@@ -178,7 +179,7 @@ pub fn touched(part: Part) -> Vec<(usize, usize)> {
             _ => return vec![(0, part.len)],
         };
         for entry in entries[..got].as_chunks::<8>().0 {
-            let (start, end) = (page * crate::PAGE, ((page + 1) * crate::PAGE).min(part.len));
+            let (start, end) = (page * size, ((page + 1) * size).min(part.len));
             if u64::from_ne_bytes(*entry) & PRESENT_OR_SWAPPED != 0 {
                 match extents.last_mut().filter(|last| last.1 == start) {
                     Some(last) => last.1 = end,
@@ -228,7 +229,7 @@ unsafe impl Sync for Cover {}
 impl Cover {
     /// A cover for `map`, not laid yet. The mapping must outlive it.
     pub fn of(map: &Mapping) -> io::Result<Cover> {
-        let len = map.len().next_multiple_of(crate::PAGE);
+        let len = map.len().next_multiple_of(crate::machine_page());
         Ok(Cover { at: map.as_ptr(), len, below: again(map.as_ptr(), len)? })
     }
     /// Lays it.
@@ -389,9 +390,10 @@ impl Mapping {
     }
 
     /// Writes `data` at `offset`. A naturally aligned 1, 2, 4 or 8 byte element inside is written
-    /// by one store, so a waiter never sees half of it.
+    /// by one store, so a waiter never sees half of it; and whoever sees any of it sees what was stored before.
     pub fn write(&self, offset: usize, data: &[u8]) -> Result<(), ShmError> {
         let dst = self.range(offset, data.len())?;
+        crate::order::publish();
         // SAFETY: `range` checked the destination; `data` is a live slice of that length.
         unsafe { crate::copy::store(dst, data.as_ptr(), data.len()) };
         Ok(())
@@ -400,6 +402,7 @@ impl Mapping {
     /// [`Mapping::write`]; whoever sees the last 8 bytes, if they are aligned, sees all before them.
     pub fn write_ending(&self, offset: usize, data: &[u8]) -> Result<(), ShmError> {
         let dst = self.range(offset, data.len())?;
+        crate::order::publish();
         // SAFETY: as in `write`.
         unsafe { crate::copy::store_ending(dst, data.as_ptr(), data.len()) };
         Ok(())

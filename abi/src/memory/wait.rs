@@ -193,7 +193,7 @@ mod linux {
         }
         #[inline]
         fn light_fence(&self) {
-            std::sync::atomic::compiler_fence(Ordering::SeqCst);
+            crate::order::before_a_look_for_sleepers();
         }
     }
 

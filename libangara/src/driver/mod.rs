@@ -89,6 +89,11 @@ pub struct Adapter {
     clock: Option<Box<VirtualClock>>,
 }
 
+/// Refuses a machine on whose pages memory cannot be shared.
+fn require_pages() -> Result<()> {
+    angara_abi::require_pages().map_err(|e| Error::system("memory cannot be shared", e))
+}
+
 impl Adapter {
     /// Opens the adapter the launch environment names (see `angara run`).
     pub fn from_env() -> Result<Adapter> {
@@ -103,6 +108,7 @@ impl Adapter {
     }
 
     pub(crate) fn over(connection: Connection, launch: &Launch, statics: &[StaticSegment]) -> Result<Adapter> {
+        require_pages()?;
         announce();
         let request = AdapterRequest::Attach {
             abi: angara_abi::ABI_VERSION,
@@ -176,6 +182,7 @@ impl Adapter {
 
     /// A job of one PE without daemon, ring or network.
     pub(crate) fn solo(heap: usize, statics: &[StaticSegment]) -> Result<Adapter> {
+        require_pages()?;
         angara_abi::wait::register();
         Ok(Adapter::build(Memory::solo(heap, statics)?, None, None))
     }
@@ -384,7 +391,7 @@ impl Adapter {
     /// After a post: wakes the adapter if it sleeps. The adapter raises `daemon_sleeps`, runs a
     /// heavy fence and looks at every channel again, so no fence is needed on this side.
     fn ring_doorbell(&self, device: &Device) {
-        std::sync::atomic::compiler_fence(Ordering::SeqCst);
+        angara_abi::order::before_a_look_for_sleepers();
         if self.memory.job.daemon_sleeps().load(Ordering::Relaxed) != 0 {
             // EAGAIN means the counter is already non-zero: the bell has been rung.
             let _ = device.doorbell.as_ref().map(|bell| rustix::io::write(bell, &1u64.to_ne_bytes()));

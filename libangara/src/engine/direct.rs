@@ -9,6 +9,7 @@ use crate::memory::Peers;
 use angara_abi::account::{Class, Traffic};
 use angara_abi::copy::{self, peek, poke};
 use angara_abi::desc::{AmoOp, Place, Region};
+use angara_abi::order;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 
@@ -188,9 +189,9 @@ impl Direct {
         // SAFETY: an aligned element inside the target's slice.
         unsafe {
             if N == 8 {
-                p.cast::<u64>().write_volatile(bits);
+                order::Watched::set(p.cast::<u64>(), bits);
             } else {
-                p.cast::<u32>().write_volatile(bits as u32);
+                order::Watched::set(p.cast::<u32>(), bits as u32);
             }
         }
         self.count_element::<N>(pe, class, Traffic::put(N));
@@ -203,8 +204,9 @@ impl Direct {
     pub(crate) fn get_element<const N: usize>(&self, class: Class, pe: usize, src: *const u8) -> Option<u64> {
         let p = self.peers.direct_element::<N>(pe, src)?;
         // SAFETY: an aligned element inside the target's slice.
-        let bits =
-            unsafe { if N == 8 { p.cast::<u64>().read_volatile() } else { p.cast::<u32>().read_volatile() as u64 } };
+        let bits = unsafe {
+            if N == 8 { order::Watched::look(p.cast::<u64>()) } else { order::Watched::look(p.cast::<u32>()).into() }
+        };
         self.count_element::<N>(pe, class, Traffic::get(N));
         Some(bits)
     }

@@ -18,10 +18,11 @@ use crate::driver::Adapter;
 use crate::error::{Error, Result};
 use angara_abi::account::{Class, Traffic};
 use angara_abi::desc::{AmoOp, Descriptor, Place};
+use angara_abi::order;
 pub(crate) use direct::{Direct, load};
 use ring::Ring;
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, compiler_fence, fence};
+use std::sync::atomic::{Ordering, fence};
 
 /// The engine for PEs that are not reached directly.
 ///
@@ -203,8 +204,7 @@ impl Engines {
 
     #[inline]
     pub(crate) fn fence(&self) -> Result<()> {
-        // Direct stores are ordered by the processor (total store order); the compiler must not undo it.
-        compiler_fence(Ordering::SeqCst);
+        order::between_puts();
         if self.far().idle() { Ok(()) } else { self.far().fence() }
     }
 

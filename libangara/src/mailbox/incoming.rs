@@ -5,6 +5,7 @@ use super::message::Message;
 use super::{Mailbox, Peer};
 use crate::error::{Error, Result};
 use angara_abi::account::Class;
+use angara_abi::order;
 use std::sync::atomic::Ordering;
 
 /// Messages taken from one peer before it is the next one's turn.
@@ -115,6 +116,8 @@ impl Mailbox {
         let credit = pair.credit(taken);
         let place = self.place(self.layout.lane(self.me.seat as usize) + CREDIT);
         let src = (&raw const credit).cast();
+        // What has been read and cleared is no longer needed: the sender may overwrite it once it sees the credit.
+        order::publish();
         // SAFETY: a live word.
         match unsafe { self.job.ctx().put(Class::Sync, seat as usize, place, src, 8) } {
             // Its messages must still be received.

@@ -38,36 +38,46 @@ api_ctx! { LONGDOUBLE_P, ctx;
     current fn longdouble_p(dest: *mut longdouble, value: longdouble_arg, pe: int) = rma::put(ctx, Transfer::of(dest, (&raw const value).cast(), 1), pe);
 }
 
-/// `long double` results travel in st(0), which Rust cannot return: fetch into memory, then `fld`.
+/// On x86-64 `long double` results travel in st(0), which Rust cannot return: fetch into memory, then `fld`.
+#[cfg(target_arch = "x86_64")]
+macro_rules! returns_longdouble {
+    ($name:ident ( $($a:ident : $t:ty),* ) via $inner:ident, out $reg:literal) => {
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        unsafe extern "C" fn $name($($a: $t),*) {
+            core::arch::naked_asm!(
+                "sub rsp, 24",
+                concat!("mov ", $reg, ", rsp"),
+                "call {inner}",
+                "fld tbyte ptr [rsp]",
+                "add rsp, 24",
+                "ret",
+                inner = sym $inner
+            )
+        }
+    };
+}
+/// On aarch64 they travel in v0, as a vector of bytes does.
+#[cfg(target_arch = "aarch64")]
+macro_rules! returns_longdouble {
+    ($name:ident ( $($a:ident : $t:ty),* ) via $inner:ident, out $reg:literal) => {
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name($($a: $t),*) -> longdouble_arg {
+            let mut out = longdouble([0; 16]);
+            // SAFETY: the caller promises what the callee asks for, and the result is 16 plain bytes.
+            unsafe {
+                $inner($($a,)* &raw mut out);
+                core::mem::transmute::<[u8; 16], longdouble_arg>(out.0)
+            }
+        }
+    };
+}
+
 macro_rules! longdouble_g {
     ($list:ident; $($name:ident ( $($a:ident : $t:ty),* ) via $inner:ident, out $reg:literal;)*) => { ::pastey::paste! {
         $(
-            #[unsafe(no_mangle)]
-            #[unsafe(naked)]
-            unsafe extern "C" fn $name($($a: $t),*) {
-                core::arch::naked_asm!(
-                    "sub rsp, 24",
-                    concat!("mov ", $reg, ", rsp"),
-                    "call {inner}",
-                    "fld tbyte ptr [rsp]",
-                    "add rsp, 24",
-                    "ret",
-                    inner = sym $inner
-                )
-            }
-            #[unsafe(no_mangle)]
-            #[unsafe(naked)]
-            unsafe extern "C" fn [<p $name>]($($a: $t),*) {
-                core::arch::naked_asm!(
-                    "sub rsp, 24",
-                    concat!("mov ", $reg, ", rsp"),
-                    "call {inner}",
-                    "fld tbyte ptr [rsp]",
-                    "add rsp, 24",
-                    "ret",
-                    inner = sym $inner
-                )
-            }
+            returns_longdouble!($name($($a: $t),*) via $inner, out $reg);
+            returns_longdouble!([<p $name>]($($a: $t),*) via $inner, out $reg);
         )*
         #[cfg(test)]
         const $list: &[crate::api::Sig] = &[$(crate::api::Sig {

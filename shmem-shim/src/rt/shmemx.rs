@@ -11,6 +11,7 @@ use super::team::Group;
 use super::{Runtime, collective, collective_of, die, lock, ok, state};
 use crate::ctypes::*;
 use angara::tree::{Arrival, PendingRaw, ReduceElem, ReduceOp};
+use angara_abi::order;
 use angara_net::torus::{Coords, Direction};
 use angara_protocol::calls::{Action, Meeting};
 
@@ -146,7 +147,7 @@ fn open_tree(s: &Runtime, name: Name, group: &Group, root: int) -> int {
     if group.world(0) != s.me {
         let read = |p: *mut u8| {
             // SAFETY: messages of this exchange have 8 bytes.
-            unsafe { p.cast::<i64>().read_volatile() }
+            unsafe { order::Watched::look(p.cast::<i64>()) }
         };
         return s.receive(name, group.stream, group.world(0), read) as int;
     }

@@ -5,6 +5,7 @@ use super::record::{Answer, call, waited};
 use super::{Runtime, die, ok};
 use crate::ctypes::*;
 use angara::Comparison;
+use angara_abi::order;
 use angara_protocol::calls::Action;
 use std::fmt::Display;
 use std::sync::atomic::Ordering;
@@ -18,7 +19,7 @@ pub(crate) const CMP_LT: int = 5;
 pub(crate) const CMP_LE: int = 6;
 
 /// Types one can wait on: integers.
-pub(crate) trait Waitable: Copy + PartialOrd + Display {
+pub(crate) trait Waitable: order::Watched + PartialOrd + Display {
     /// Some are below 0.
     const SIGNED: bool;
     /// Its bits; those above its width do not count.
@@ -63,6 +64,16 @@ fn holds<T: Waitable>(name: Name, value: T, cmp: int, with: T) -> bool {
     }
 }
 
+/// Tells whether a variable is as wanted; what its writer put before it is there then.
+///
+/// # Safety
+/// `ivar` points to a live variable.
+#[inline(always)]
+unsafe fn is_so<T: Waitable>(name: Name, ivar: *const T, cmp: int, with: T) -> bool {
+    // SAFETY: the caller promises what the callee asks for.
+    unsafe { order::seen(ivar, |now| holds(name, now, cmp, with)) }
+}
+
 fn sign(cmp: int) -> &'static str {
     ["?", "==", "!=", ">", ">=", "<", "<="].get(cmp as usize).unwrap_or(&"?")
 }
@@ -83,8 +94,8 @@ pub(crate) unsafe fn until<T: Waitable>(name: Name, ivar: *mut T, cmp: int, valu
         name,
         |s, ()| waited(s, ivar.cast(), 1, T::comparison(cmp, value), Answer::WAITED),
         |s| {
-            // SAFETY: the caller's contract; volatile because a peer writes it.
-            if !holds(name, unsafe { ivar.read_volatile() }, cmp, value) {
+            // SAFETY: the caller's contract.
+            if !unsafe { is_so(name, ivar, cmp, value) } {
                 // SAFETY: the caller promises what the callee asks for.
                 unsafe { wait_for(s, name, ivar, cmp, value) }
             }
@@ -99,11 +110,11 @@ unsafe fn wait_for<T: Waitable>(s: &Runtime, name: Name, ivar: *mut T, cmp: int,
     check(s, name, ivar);
     let what = || {
         // SAFETY: the caller promises what the callee asks for.
-        let now = unsafe { ivar.read_volatile() };
+        let now = unsafe { T::look(ivar) };
         format!("{name}: the variable at {ivar:p} {} {value} (it is {now})", sign(cmp))
     };
     // SAFETY: the caller promises what the callee asks for.
-    let ready = || holds(name, unsafe { ivar.read_volatile() }, cmp, value);
+    let ready = || unsafe { is_so(name, ivar, cmp, value) };
     ok(name, None, s.job.wait_word(ivar.cast(), T::comparison(cmp, value), ready, &what));
 }
 
@@ -140,7 +151,7 @@ pub(crate) unsafe fn test<T: Waitable>(name: Name, ivar: *mut T, cmp: int, value
     let found = call(name, noted, |s| {
         look(s);
         // SAFETY: the caller's contract.
-        tested(s, holds(name, unsafe { ivar.read_volatile() }, cmp, value))
+        tested(s, unsafe { is_so(name, ivar, cmp, value) })
     });
     found as int
 }
@@ -171,7 +182,7 @@ impl<T: Waitable> Group<T> {
                 Values::One(v) => v,
                 Values::Each(p) => *p.add(i),
             };
-            holds(self.name, self.ivars.add(i).read_volatile(), self.cmp, with)
+            is_so(self.name, self.ivars.add(i), self.cmp, with)
         }
     }
     /// Indices that take part.
@@ -387,7 +398,7 @@ pub(crate) unsafe fn signal_fetch(name: Name, sig_addr: *const u64) -> u64 {
     call(name, noted, |s| {
         look(s);
         // SAFETY: the caller's contract.
-        unsafe { sig_addr.read_volatile() }
+        unsafe { order::read(sig_addr) }
     })
 }
 
@@ -400,9 +411,12 @@ pub(crate) unsafe fn signal_until(name: Name, sig_addr: *mut u64, cmp: int, valu
     call(name, noted, |s| {
         let mut seen = 0;
         let mut ready = || {
+            let come = |now| {
+                seen = now;
+                holds(name, now, cmp, value)
+            };
             // SAFETY: the caller's contract.
-            seen = unsafe { sig_addr.read_volatile() };
-            holds(name, seen, cmp, value)
+            unsafe { order::seen(sig_addr, come) }
         };
         if !ready() {
             check(s, name, sig_addr);

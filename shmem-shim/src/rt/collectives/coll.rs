@@ -14,6 +14,7 @@ use crate::rt::team::{Group, Members, Set, TEAM_INVALID};
 use crate::rt::transfer::{Strides, Transfer};
 use crate::rt::{Collective, Runtime, bytes, collective, collective_of, die, ok};
 use angara::Place;
+use angara_abi::order;
 use angara_protocol::calls::{Action, Meeting};
 use std::sync::atomic::Ordering;
 
@@ -213,7 +214,7 @@ impl Runtime {
             if me >= distance {
                 let read = |p: *mut u8| {
                     // SAFETY: messages of this exchange have 8 bytes.
-                    unsafe { p.cast::<u64>().read_volatile() }
+                    unsafe { order::Watched::look(p.cast::<u64>()) }
                 };
                 let part = self.receive(name, group.stream, group.world(me - distance), read);
                 (below, sum) = (below + part, sum + part);

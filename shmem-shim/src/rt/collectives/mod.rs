@@ -3,6 +3,7 @@
 //! [`streams`]), and the routers' part ([`trees`]).
 
 pub(crate) mod coll;
+mod longdoubles;
 pub(crate) mod ops;
 pub(crate) mod p2p;
 pub(crate) mod reduce;

@@ -8,6 +8,7 @@
 //! has it for `minimum` and `maximum`; which one, if there are several, depends on their bits alone. The
 //! routers know integers only: they get the ranks of floating-point numbers in that order.
 
+use super::longdoubles;
 use crate::ctypes::*;
 use angara_abi::packet::{ReduceElem, ReduceOp};
 use std::marker::PhantomData;
@@ -200,77 +201,33 @@ macro_rules! complex {
 }
 complex! { complexf complexd }
 
-/// x87 arithmetic `a op= b` on two 80-bit values in memory.
-macro_rules! x87 {
-    ($op:literal, $a:expr, $b:expr) => {
-        // SAFETY: both operands are 16-byte locals; the x87 stack is left as it was found.
-        unsafe {
-            core::arch::asm!(
-                "fld tbyte ptr [{a}]",
-                "fld tbyte ptr [{b}]",
-                $op,
-                "fstp tbyte ptr [{a}]",
-                a = in(reg) &raw mut $a.0,
-                b = in(reg) &raw const $b.0,
-                out("st(0)") _, out("st(1)") _, out("st(2)") _, out("st(3)") _,
-                out("st(4)") _, out("st(5)") _, out("st(6)") _, out("st(7)") _,
-                options(nostack),
-            )
-        }
-    };
-}
-
-impl longdouble {
-    /// Tells whether it is a NaN, and its bits as an integer that grows with the number, as for the other floats.
-    fn line(&self) -> (bool, i128) {
-        const INFINITY: i128 = 0x7fff << 64 | 1 << 63;
-        let mut bits = [0; 16];
-        bits[..10].copy_from_slice(&self.0[..10]);
-        let magnitude = (u128::from_le_bytes(bits) & ((1 << 79) - 1)) as i128;
-        (magnitude > INFINITY, if self.0[9] >> 7 != 0 { -1 - magnitude } else { magnitude })
-    }
-}
-
 impl Number for longdouble {
-    fn add(mut self, other: Self) -> Self {
-        x87!("faddp", self, other);
-        self
+    fn add(self, other: Self) -> Self {
+        longdoubles::add(self, other)
     }
-    fn mul(mut self, other: Self) -> Self {
-        x87!("fmulp", self, other);
-        self
+    fn mul(self, other: Self) -> Self {
+        longdoubles::mul(self, other)
     }
 }
 impl Ordered for longdouble {
     fn min(self, other: Self) -> Self {
-        let rank = |v: &longdouble| (!v.line().0, v.line().1);
+        let rank = |v: &longdouble| (!longdoubles::line(v).0, longdoubles::line(v).1);
         if rank(&other) < rank(&self) { other } else { self }
     }
     fn max(self, other: Self) -> Self {
-        if other.line() > self.line() { other } else { self }
+        if longdoubles::line(&other) > longdoubles::line(&self) { other } else { self }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::longdoubles::VALUE;
     use super::*;
 
     fn apply<T: Copy>(op: &Op, a: &mut [T], b: &[T]) {
         assert_eq!((op.size, a.len()), (size_of::<T>(), b.len()));
         // SAFETY: two live slices of equal length.
         unsafe { (op.combine)(a.as_mut_ptr().cast(), b.as_ptr().cast(), a.len()) }
-    }
-
-    /// 80-bit encoding of a small power of two times an odd integer.
-    fn extended(v: i64) -> longdouble {
-        let mut out = longdouble([0; 16]);
-        // SAFETY: reads an i64 local, writes a 16-byte local.
-        unsafe {
-            core::arch::asm!("fild qword ptr [{v}]", "fstp tbyte ptr [{o}]", v = in(reg) &raw const v,
-                o = in(reg) &raw mut out.0, out("st(0)") _, out("st(1)") _, out("st(2)") _, out("st(3)") _,
-                out("st(4)") _, out("st(5)") _, out("st(6)") _, out("st(7)") _, options(nostack))
-        };
-        out
     }
 
     #[test]
@@ -309,16 +266,7 @@ mod tests {
         let doubles = [0x7ff8_0000_0000_0001u64, 0xfff8_0000_0000_0000, 0x7ff0_0000_0000_0001, 0xfff0_0000_0000_0002]
             .map(f64::from_bits);
         let numbers = [0.0, -0.0, 1.5, -1.5, f64::INFINITY, f64::NEG_INFINITY, f64::MIN_POSITIVE, 5e-324, -5e-324];
-        let extended = |v: f64| {
-            let mut out = longdouble([0; 16]);
-            // SAFETY: reads an f64 local, writes a 16-byte local. Signalling NaNs become quiet.
-            unsafe {
-                core::arch::asm!("fld qword ptr [{v}]", "fstp tbyte ptr [{o}]", v = in(reg) &raw const v,
-                    o = in(reg) &raw mut out.0, out("st(0)") _, out("st(1)") _, out("st(2)") _, out("st(3)") _,
-                    out("st(4)") _, out("st(5)") _, out("st(6)") _, out("st(7)") _, options(nostack))
-            };
-            out
-        };
+        let extended = longdoubles::of_double;
         for a in doubles.iter().chain(&numbers).copied() {
             for b in doubles.iter().chain(&numbers).copied() {
                 let (low, high) = (Ordered::min(a, b), Ordered::max(a, b));
@@ -327,18 +275,23 @@ mod tests {
                     (Ordered::min(b, a).to_bits(), Ordered::max(b, a).to_bits())
                 );
                 let (l, h) = (Ordered::min(extended(a), extended(b)), Ordered::max(extended(a), extended(b)));
-                assert_eq!(l.0[..10], Ordered::min(extended(b), extended(a)).0[..10]);
-                assert_eq!(h.0[..10], Ordered::max(extended(b), extended(a)).0[..10]);
+                assert_eq!(l.0[..VALUE], Ordered::min(extended(b), extended(a)).0[..VALUE]);
+                assert_eq!(h.0[..VALUE], Ordered::max(extended(b), extended(a)).0[..VALUE]);
                 assert_eq!([low.to_bits(), high.to_bits()], by_routers(a, b));
                 let (x, y) = (a as f32, b as f32);
                 assert_eq!(Ordered::min(x, y).to_bits(), Ordered::min(y, x).to_bits());
                 assert_eq!(Ordered::max(x, y).to_bits(), Ordered::max(y, x).to_bits());
                 if a.is_nan() || b.is_nan() {
                     assert!(low.is_nan() && high.is_nan(), "{a} {b}");
-                    assert!(l.line().0 && h.line().0 && Ordered::min(x, y).is_nan() && Ordered::max(x, y).is_nan());
+                    assert!(
+                        longdoubles::line(&l).0
+                            && longdoubles::line(&h).0
+                            && Ordered::min(x, y).is_nan()
+                            && Ordered::max(x, y).is_nan()
+                    );
                 } else {
                     assert!(low.total_cmp(&high).is_le() && low == a.min(b) && high == a.max(b), "{a} {b}");
-                    assert!(l.0[..10] == extended(low).0[..10] && h.0[..10] == extended(high).0[..10]);
+                    assert!(l.0[..VALUE] == extended(low).0[..VALUE] && h.0[..VALUE] == extended(high).0[..VALUE]);
                     assert_eq!(Ordered::min(x, y).to_bits(), (low as f32).to_bits());
                     assert_eq!(Ordered::max(x, y).to_bits(), (high as f32).to_bits());
                 }
@@ -354,16 +307,21 @@ mod tests {
     }
 
     #[test]
-    fn long_doubles_keep_all_64_bits_of_their_mantissa() {
-        let big = (1i64 << 62) + 1;
+    fn long_doubles_keep_all_bits_of_their_mantissa() {
+        // 2^63 + 1 needs 64 bits: a double would round it.
+        let (big, extended) = ((1i64 << 62) + 1, longdoubles::of_integer);
         let mut a = [extended(big), extended(7), extended(-3)];
         apply(Ops::<longdouble>::SUM, &mut a, &[extended(1 << 62), extended(-7), extended(-4)]);
-        // 2^63 + 1 needs 64 bits: a double would round it.
         let mut want = [extended(i64::MAX), extended(0), extended(-7)];
         apply(Ops::<longdouble>::SUM, &mut want, &[extended(2), extended(0), extended(0)]);
-        assert!((0..3).all(|i| a[i].0[..10] == want[i].0[..10]));
+        assert!((0..3).all(|i| a[i].0[..VALUE] == want[i].0[..VALUE]));
         apply(Ops::<longdouble>::MIN, &mut a, &[extended(2), extended(1), extended(-9)]);
         let want = [extended(2), extended(0), extended(-9)];
-        assert!((0..3).all(|i| a[i].0[..10] == want[i].0[..10]));
+        assert!((0..3).all(|i| a[i].0[..VALUE] == want[i].0[..VALUE]));
+        let mut a = [extended(3), extended(-5), extended((1 << 31) + 1)];
+        apply(Ops::<longdouble>::PROD, &mut a, &[extended(-7), extended(0), extended((1 << 31) - 1)]);
+        let mut want = [extended(-21), extended(0), extended((1 << 62) - 1)];
+        apply(Ops::<longdouble>::PROD, &mut want, &[extended(1), extended(-1), extended(1)]);
+        assert!((0..3).all(|i| a[i].0[..VALUE] == want[i].0[..VALUE]));
     }
 }

@@ -18,6 +18,7 @@ use crate::rt::{Runtime, ok};
 use angara::per_peer::PerPeer;
 use angara::{Class, Comparison, INTERNAL_FREE, Place, Region};
 use angara_abi::job::{internal_bytes, large_tables};
+use angara_abi::order;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -158,6 +159,8 @@ impl Runtime {
             self.word(offset).store(value, Ordering::Release);
             return;
         }
+        // The word says that what was put or read before is done.
+        order::publish();
         if self.job.ctx().put_element::<8>(Class::Sync, pe, self.job.internal().wrapping_add(offset), || value) {
             return;
         }

@@ -76,9 +76,8 @@ impl Runtime {
         self.meet(name, || {
             let (mut acc, mut with) = (vec![0u8; len], vec![0u8; len]);
             for p in (0..group.size).filter_map(|i| self.job.peer(from, group.world(i))) {
-                // SAFETY: a hint. Every source lies in the cache of another core, and reading one after the
-                // other would wait for each.
-                unsafe { core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(p.cast()) };
+                // Every source lies in the cache of another core, and reading one after the other would wait for each.
+                angara_abi::copy::prefetch(p);
             }
             for i in 0..group.size {
                 let into = if i == 0 { acc.as_mut_ptr() } else { with.as_mut_ptr() };

@@ -49,7 +49,7 @@ struct Object {
 }
 
 fn page_down(a: usize) -> usize {
-    a & !(angara_abi::PAGE - 1)
+    a & !(angara_abi::machine_page() - 1)
 }
 
 /// Pages of the loadable segments with variables, then those with constants: what the loader made read-only again
@@ -72,7 +72,7 @@ fn segments(base: usize, headers: &[libc::Elf64_Phdr]) -> Vec<Segment> {
     let loaded = || headers.iter().filter(|h| h.p_type == libc::PT_LOAD);
     for h in loaded().filter(|h| h.p_flags & libc::PF_W != 0) {
         let memory = range(h);
-        let (first, end) = (page_down(memory.start), memory.end.next_multiple_of(angara_abi::PAGE));
+        let (first, end) = (page_down(memory.start), memory.end.next_multiple_of(angara_abi::machine_page()));
         // The loader protects whole pages only, so the page where RELRO ends stays writable.
         let relro = relro.as_ref().filter(|r| memory.contains(&r.start)).map_or(first, |r| page_down(r.end));
         let start = first.max(relro.min(end));
@@ -88,7 +88,7 @@ fn segments(base: usize, headers: &[libc::Elf64_Phdr]) -> Vec<Segment> {
         None => loaded().filter(readable).collect(),
     };
     for h in chosen {
-        add(h, page_down(range(h).start), range(h).end.next_multiple_of(angara_abi::PAGE), libc::PROT_READ);
+        add(h, page_down(range(h).start), range(h).end.next_multiple_of(angara_abi::machine_page()), libc::PROT_READ);
     }
     variables.append(&mut constants);
     variables

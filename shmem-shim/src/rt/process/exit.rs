@@ -248,7 +248,7 @@ extern "C" fn on_sigterm(_: i32, _: *mut libc::siginfo_t, context: *mut void) {
         return;
     }
     // SAFETY: what the kernel passes to a handler with SA_SIGINFO.
-    let at = unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_RIP as usize] } as usize;
+    let at = instruction(unsafe { &*context.cast() });
     let inside = (LIBC[0].load(Ordering::Relaxed)..LIBC[1].load(Ordering::Relaxed)).contains(&at);
     if inside && AGAIN.fetch_add(1, Ordering::Relaxed) < AGAIN_MAX {
         return set_timer(on_sigterm, AGAIN_US);
@@ -259,6 +259,15 @@ extern "C" fn on_sigterm(_: i32, _: *mut libc::siginfo_t, context: *mut void) {
     set_timer(too_long, FLUSH_MAX.as_micros() as i64 / 2);
     flush_now();
     leave(status)
+}
+
+/// The address of the instruction that a signal interrupted.
+fn instruction(context: &libc::ucontext_t) -> usize {
+    #[cfg(target_arch = "x86_64")]
+    let at = context.uc_mcontext.gregs[libc::REG_RIP as usize];
+    #[cfg(target_arch = "aarch64")]
+    let at = context.uc_mcontext.pc;
+    at as usize
 }
 
 extern "C" fn too_long(_: i32, _: *mut libc::siginfo_t, _: *mut void) {

@@ -9,7 +9,7 @@
 
 use super::elf::Segment;
 use angara::{Job, StaticSegment};
-use angara_abi::PAGE;
+use angara_abi::machine_page;
 use angara_abi::shm::{Part, touched};
 use std::io;
 use std::os::fd::AsRawFd;
@@ -25,22 +25,23 @@ pub(crate) fn describe(segments: &[Segment]) -> Vec<StaticSegment> {
 /// # Safety
 /// The segment is mapped readable, `to` is writable for its length.
 unsafe fn copy(segment: &Segment, to: *mut u8) {
+    let size = machine_page();
     let copy_page = |page: usize| {
         // SAFETY: a whole page of the segment; only this thread exists.
-        let words = unsafe { std::slice::from_raw_parts(page as *const u64, PAGE / 8) };
+        let words = unsafe { std::slice::from_raw_parts(page as *const u64, size / 8) };
         if words.iter().any(|w| *w != 0) {
             // SAFETY: the same page of the copy.
             unsafe {
-                std::ptr::copy_nonoverlapping(page as *const u8, to.add(page - segment.pages.start), PAGE);
+                std::ptr::copy_nonoverlapping(page as *const u8, to.add(page - segment.pages.start), size);
             }
         }
     };
     // Initialised data is in the file even where no page was touched yet.
-    let file_end = segment.file.end.next_multiple_of(PAGE).clamp(segment.pages.start, segment.pages.end);
-    (segment.pages.start..file_end).step_by(PAGE).for_each(copy_page);
+    let file_end = segment.file.end.next_multiple_of(size).clamp(segment.pages.start, segment.pages.end);
+    (segment.pages.start..file_end).step_by(size).for_each(copy_page);
     let rest = Part { at: file_end as *mut u8, len: segment.pages.end - file_end };
     for (start, end) in touched(rest) {
-        (file_end + start..file_end + end).step_by(PAGE).for_each(copy_page);
+        (file_end + start..file_end + end).step_by(size).for_each(copy_page);
     }
 }
 

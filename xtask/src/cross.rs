@@ -1,0 +1,280 @@
+//! `cargo xtask cross --check`: builds for aarch64 with Debian's cross compiler, and tries the result under QEMU.
+//!
+//! The conformance programs of OpenSHMEM run as PEs of aarch64 beside the daemon of aarch64, and beside a daemon of this
+//! machine's own, which shares its memory with them; one job has PEs of both. QEMU on x86-64 keeps x86's memory order, so that
+//! mistakes of order are not found here.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+const TRIPLE: &str = "aarch64-unknown-linux-gnu";
+const COMPILER: &str = "aarch64-linux-gnu-gcc";
+const QEMU: &str = "qemu-aarch64-static";
+/// Where Debian has the loader and libc of the other machine.
+const LIBRARIES: &str = "/usr/aarch64-linux-gnu";
+const PACKAGES: &str = "apt-get install gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static";
+/// What is built for the other machine.
+const CRATES: [&str; 5] = ["angara", "shmem-shim", "fabricd", "angara-cli", "angara-clock"];
+/// Longest life of a job, in seconds.
+const PATIENCE: &str = "300";
+const STARTS: Duration = Duration::from_secs(60);
+
+/// C programs that check themselves, with the flags that each needs.
+const PROGRAMS: [(&str, &[&str]); 15] = [
+    ("rma", &[]),
+    ("amo", &[]),
+    ("sync", &[]),
+    ("fences", &[]),
+    ("collectives", &[]),
+    ("teams", &[]),
+    ("interpose", &[]),
+    ("generics", &[]),
+    ("active_sets", &[]),
+    ("order", &[]),
+    ("beside", &[]),
+    ("extensions", &[]),
+    ("overlap", &[]),
+    ("threads", &["-pthread"]),
+    ("streams", &["-pthread", "-DLIVES=50", "-DROUNDS=2"]),
+];
+/// (path, PEs).
+const WAYS: [(&str, &str); 3] = [("direct", "1"), ("direct", "3"), ("ring", "3")];
+
+/// Builds, and tries if `check`; what was found.
+pub(crate) fn run(root: &Path, target: &Path, check: bool) -> Result<String, String> {
+    let needs: &[&str] = if check { &[COMPILER, QEMU] } else { &[COMPILER] };
+    if let Some(lacking) = needs.iter().find(|tool| !have(tool)) {
+        return Err(format!("{lacking} is not there: {PACKAGES}"));
+    }
+    if !Path::new(LIBRARIES).join("lib/libc.so.6").exists() {
+        return Err(format!("{LIBRARIES}/lib/libc.so.6 is not there: {PACKAGES}"));
+    }
+    cargo(root, target, Some(TRIPLE))?;
+    let built = target.join(TRIPLE).join("debug");
+    if !check {
+        return Ok(format!("{}\n", built.display()));
+    }
+    cargo(root, target, None)?;
+    Trial::new(root, target, built)?.all()
+}
+
+fn have(tool: &str) -> bool {
+    let asked = Command::new(tool).arg("--version").stdin(Stdio::null()).output();
+    asked.is_ok_and(|done| done.status.success())
+}
+
+/// Builds what is tried, for the other machine or for this one.
+fn cargo(root: &Path, target: &Path, triple: Option<&str>) -> Result<(), String> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut build = Command::new(cargo);
+    build.args(["build", "--target-dir"]).arg(target).current_dir(root).env_remove("CARGO_BUILD_TARGET");
+    CRATES.iter().for_each(|name| drop(build.args(["-p", name])));
+    if let Some(triple) = triple {
+        build.args(["--target", triple]);
+        build.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", COMPILER);
+    }
+    match build.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => {
+            let remedy = triple.map_or(String::new(), |t| format!("; is the target there? rustup target add {t}"));
+            Err(format!("cargo build failed ({status}){remedy}"))
+        }
+        Err(e) => Err(format!("cannot start cargo: {e}")),
+    }
+}
+
+/// What a job is started beside.
+#[derive(Clone, Copy)]
+enum Beside<'a> {
+    /// A daemon of the other machine, in this directory.
+    Theirs(&'a Path),
+    /// A daemon of this machine, of the job's own.
+    Ours,
+}
+
+/// Where things are, and how many did what.
+struct Trial<'r> {
+    root: &'r Path,
+    /// Programs of this machine.
+    ours: PathBuf,
+    /// Programs and libraries of the other one.
+    theirs: PathBuf,
+    /// Compiled programs and sockets.
+    work: PathBuf,
+    passed: usize,
+    failed: Vec<String>,
+}
+
+/// A process that ends with its owner.
+struct Ends(Child);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl<'r> Trial<'r> {
+    fn new(root: &'r Path, target: &Path, theirs: PathBuf) -> Result<Trial<'r>, String> {
+        let work = target.join("cross");
+        std::fs::create_dir_all(&work).map_err(|e| format!("{}: {e}", work.display()))?;
+        Ok(Trial { root, ours: target.join("debug"), theirs, work, passed: 0, failed: Vec::new() })
+    }
+
+    fn all(mut self) -> Result<String, String> {
+        let version = self.qemu(&self.theirs.join("angara"), |c| c.arg("--version"))?;
+        let mut programs = Vec::new();
+        for (name, flags) in PROGRAMS {
+            let source = self.root.join(format!("tests/c/openshmem/{name}.c"));
+            programs.push((name, self.compile(COMPILER, &self.theirs, &source, name, flags)?));
+        }
+        let dir = tempdir(&self.work)?;
+        let daemon = self.daemon(&dir)?;
+        for (name, program) in &programs {
+            self.alone(name, program);
+            for (path, pes) in WAYS {
+                for beside in [Beside::Theirs(&dir), Beside::Ours] {
+                    self.job(name, program, path, pes, beside);
+                }
+            }
+        }
+        drop(daemon);
+        let _ = std::fs::remove_dir_all(&dir);
+        self.mixed(&programs[0].1)?;
+        let mut text = format!("{version}{} runs of {} programs passed", self.passed, programs.len());
+        let _ = writeln!(text, ", {} failed", self.failed.len());
+        if self.failed.is_empty() { Ok(text) } else { Err(format!("{text}{}", self.failed.join("\n"))) }
+    }
+
+    /// Runs a program of the other machine by itself.
+    fn qemu(&self, program: &Path, with: impl FnOnce(&mut Command) -> &mut Command) -> Result<String, String> {
+        let mut command = Command::new(QEMU);
+        command.args(["-L", LIBRARIES]).arg(program);
+        with(&mut command);
+        let done = output(&mut command)?;
+        match done.status.success() {
+            true => Ok(String::from_utf8_lossy(&done.stdout).into_owned()),
+            false => Err(format!("{}: {}", program.display(), said(&done))),
+        }
+    }
+
+    /// Compiles a C program against the libraries in `libraries`.
+    fn compile(
+        &self,
+        compiler: &str,
+        libraries: &Path,
+        source: &Path,
+        name: &str,
+        flags: &[&str],
+    ) -> Result<PathBuf, String> {
+        let out = self.work.join(format!("{name}.{compiler}"));
+        let mut command = Command::new(compiler);
+        command.args(["-O2", "-Wall"]).args(flags).arg("-I").arg(libraries.join("include")).arg(source);
+        command.arg("-o").arg(&out).arg("-L").arg(libraries).args(["-lsma", "-lm", "-pthread"]);
+        command.arg(format!("-Wl,-rpath,{}", libraries.display()));
+        let done = output(&mut command)?;
+        if done.status.success() { Ok(out) } else { Err(format!("{}: {}", source.display(), said(&done))) }
+    }
+
+    /// Starts a daemon of the other machine, with its sockets in `dir`.
+    fn daemon(&self, dir: &Path) -> Result<Ends, String> {
+        let mut command = Command::new(QEMU);
+        command.args(["-L", LIBRARIES]).arg(self.theirs.join("fabricd")).arg("--runtime-dir").arg(dir);
+        command.args(["--torus", "2x2", "--channels", "4"]).stdin(Stdio::null());
+        let mut daemon = Ends(command.spawn().map_err(|e| format!("cannot start {QEMU}: {e}"))?);
+        let begun = Instant::now();
+        while !dir.join("control.sock").exists() {
+            if let Ok(Some(status)) = daemon.0.try_wait() {
+                return Err(format!("fabricd of aarch64 ended ({status})"));
+            }
+            if begun.elapsed() > STARTS {
+                return Err(format!("fabricd of aarch64 has made no {}/control.sock", dir.display()));
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Ok(daemon)
+    }
+
+    fn alone(&mut self, name: &str, program: &Path) {
+        let answer = self.qemu(program, |c| c);
+        self.note(format!("{name}: one PE without a launcher"), answer);
+    }
+
+    fn job(&mut self, name: &str, program: &Path, path: &str, pes: &str, beside: Beside<'_>) {
+        let mut command = Command::new(self.ours.join("angara"));
+        command.args(["run", "-n", pes, "--path", path, "--timeout", PATIENCE]);
+        let which = match beside {
+            Beside::Theirs(dir) => {
+                command.arg("--runtime-dir").arg(dir);
+                "aarch64"
+            }
+            Beside::Ours => "this machine",
+        };
+        command.args(["--", QEMU, "-L", LIBRARIES]).arg(program);
+        let answer = output(&mut command).and_then(|done| match done.status.success() {
+            true => Ok(String::from_utf8_lossy(&done.stdout).into_owned()),
+            false => Err(said(&done)),
+        });
+        self.note(format!("{name}: {pes} PEs, {path}, daemon of {which}"), answer);
+    }
+
+    /// One job whose PEs are of both machines.
+    fn mixed(&mut self, theirs: &Path) -> Result<(), String> {
+        let source = self.root.join("tests/c/openshmem/fences.c");
+        let (a, b) = (
+            self.compile("cc", &self.ours, &source, "mixed", &[])?,
+            self.compile(COMPILER, &self.theirs, &source, "mixed", &[])?,
+        );
+        debug_assert!(theirs.exists());
+        let script = format!(
+            "if [ $(($ANGARA_PE % 2)) = 0 ]; then exec {}; else exec {QEMU} -L {LIBRARIES} {}; fi",
+            a.display(),
+            b.display()
+        );
+        for path in ["direct", "ring"] {
+            let mut command = Command::new(self.ours.join("angara"));
+            command.args(["run", "-n", "4", "--path", path, "--timeout", PATIENCE, "--", "sh", "-c", &script]);
+            let answer = output(&mut command).and_then(|done| match done.status.success() {
+                true => Ok(String::from_utf8_lossy(&done.stdout).into_owned()),
+                false => Err(said(&done)),
+            });
+            self.note(format!("fences: 4 PEs of both machines, {path}"), answer);
+        }
+        Ok(())
+    }
+
+    /// Counts a run: its program says that it passed.
+    fn note(&mut self, what: String, answer: Result<String, String>) {
+        let why = match answer {
+            Ok(text) if text.contains(" passed") => {
+                self.passed += 1;
+                return;
+            }
+            Ok(text) => format!("it did not say that it passed: {text}"),
+            Err(why) => why,
+        };
+        angara_protocol::complain!("xtask: {what}: {why}");
+        self.failed.push(what);
+    }
+}
+
+/// A new directory for the sockets of a daemon: their paths may not be long.
+fn tempdir(work: &Path) -> Result<PathBuf, String> {
+    let dir = work.join(format!("run-{}", std::process::id()));
+    std::fs::create_dir(&dir).map_err(|e| format!("{}: {e}", dir.display()))?;
+    Ok(dir)
+}
+
+fn output(command: &mut Command) -> Result<Output, String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    command.stdin(Stdio::null()).output().map_err(|e| format!("cannot start {name}: {e}"))
+}
+
+/// What a command that failed has said.
+fn said(done: &Output) -> String {
+    let (out, err) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    format!("{}\n{}{}", done.status, out, err)
+}
