@@ -121,7 +121,7 @@ impl InstallPlan {
                 add(below(to).join(name), Content::Copy(file), 0o644);
             }
         }
-        for name in ["README.md", "LICENSE-APACHE", "LICENSE-MIT"] {
+        for name in ["README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"] {
             add(below("share/doc/angara").join(name), Content::Copy(self.root.join(name)), 0o644);
         }
         let Notices { text, sbom } = notices::gather(&self.root, &[])?;
