@@ -301,7 +301,8 @@ fn tools() -> Vec<Finding> {
         found.map(|p| p.join(file).display().to_string()).ok_or(format!("no {file} beside this program"))
     };
     let bin = install::bin_dir().unwrap_or_default();
-    let build = "run `cargo build --release`, or install the whole tree (packages: angara and libangara-dev)";
+    let build =
+        "run `cargo build --release`, or install the whole tree (the wheel, or the packages angara and libangara-dev)";
     let pes = install::program_file(PROGRAM).map(|p| p.display().to_string()).map_err(|e| e.message);
     vec![
         optional("C compiler", tool("cc"), "oshcc needs one: apt-get install gcc, or set CC"),

@@ -84,7 +84,7 @@ pub fn build_hint(bin: &Path) -> String {
     match checkout(bin) {
         Some(checkout) => checkout.hint(),
         None => "install the whole tree: angara, fabricd, oshcc and libsma.so belong together \
-                 (packages: angara and libangara-dev)"
+                 (the wheel, or the packages angara and libangara-dev)"
             .into(),
     }
 }

@@ -85,7 +85,7 @@ pub fn find(bin: &Path, name: &str) -> Result<PathBuf, Failed> {
         let looked = places.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(", ");
         Failed::runtime(
             format!("example {name} not found (looked in {looked})"),
-            "run this in a source checkout: cargo run --release -- demo",
+            "install the whole tree, examples included, or run this in a source checkout: cargo run --release -- demo",
         )
     })
 }

@@ -204,7 +204,7 @@ fn compiler(language: Language) -> Result<Vec<OsString>, Failed> {
             let words: Vec<OsString> = value.split_whitespace().map(OsString::from).collect();
             return match in_path(&words[0]) {
                 // `make CC=oshcc` exports the variable: the wrapper does not wrap itself.
-                Some(found) if own.is_some() && std::fs::canonicalize(&found).ok() == own => continue,
+                Some(found) if own.as_deref().is_some_and(|own| is_wrapper(&found, own)) => continue,
                 Some(_) => Ok(words),
                 None => Err(Failed::runtime(
                     format!("{variable} names the compiler `{}`, which does not exist", words[0].display()),
@@ -217,6 +217,13 @@ fn compiler(language: Language) -> Result<Vec<OsString>, Failed> {
         Some(compiler) => Ok(vec![compiler.into()]),
         None => Err(no_compiler(language)),
     }
+}
+
+/// True if `found` is the wrapper whose file is `own`. Its other name is a link, or a script beside it that starts it.
+fn is_wrapper(found: &Path, own: &Path) -> bool {
+    let Ok(found) = std::fs::canonicalize(found) else { return false };
+    let names = [C.wrapper, CXX.wrapper].map(|name| Some(OsStr::new(name)));
+    found == own || found.parent() == own.parent() && names.contains(&found.file_name())
 }
 
 fn no_compiler(language: Language) -> Failed {

@@ -215,7 +215,7 @@ fn load_library(program: &Program) -> Result<&'static Library, Why> {
     let name = name.ok_or_else(|| refused("the program does not use libsma.so"))?;
     let beside = std::env::current_exe().ok().and_then(|exe| {
         let bin = exe.parent()?.to_path_buf();
-        [bin.join("libsma.so"), bin.join("../lib/libsma.so")].into_iter().find(|file| file.exists())
+        [bin.join(name), bin.join("../lib").join(name)].into_iter().find(|file| file.exists())
     });
     let file = beside.unwrap_or_else(|| PathBuf::from(name));
     let path = CString::new(file.as_os_str().as_bytes()).map_err(refused)?;

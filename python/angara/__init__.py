@@ -20,11 +20,10 @@ import tempfile
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, Optional, Union, overload
 
-import numpy as np
-
 from . import _angara
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas  # type: ignore[import-untyped, unused-ignore]
     from typing_extensions import Unpack
 
@@ -167,6 +166,8 @@ class Sweep(Sequence[Outcome]):
 
     def column(self, name: str) -> np.ndarray:
         """A swept setting or a field at every point. Numbers that are missing are ``nan``."""
+        import numpy as np
+
         rows = self.to_dicts()
         if not any(name in row for row in rows):
             known = dict.fromkeys(known for row in rows for known in row)
@@ -205,6 +206,7 @@ def simulate(
     Other threads of Python run meanwhile. Ctrl-C raises :class:`KeyboardInterrupt`. A mistake raises
     :class:`ValueError`, with the value and a remedy.
     """
+    _require_numpy()
     with _Files() as files:
         text = _json(files.settings(settings))
         done = _angara.simulate(text, preset, bool(count_links), progress)
@@ -228,6 +230,7 @@ def sweep(
     ``base`` has the settings that all points share. ``threads`` is the number of points that run at once, by
     default one for each core that this process may use; results do not depend on it.
     """
+    _require_numpy()
     if threads is None:
         threads = _cores()
     with _Files() as files:
@@ -241,6 +244,14 @@ def sweep(
         swept = row.pop("swept")
         points.append(Outcome(row, swept={_underscores(name): _number(swept[name]) for name in done["names"]}))
     return Sweep([_underscores(name) for name in done["names"]], points, done["text"])
+
+
+def _require_numpy() -> None:
+    """The commands that are installed with this do without it, so it need not be there."""
+    try:
+        import numpy  # noqa: F401
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError("simulations from Python need NumPy: pip install numpy", name="numpy") from None
 
 
 def settings() -> List[str]:
@@ -297,6 +308,8 @@ class _Files:
         return value
 
     def _write(self, name: str, value: Any, dimensions: int, wanted: str) -> str:
+        import numpy as np
+
         numbers = np.asarray(value, dtype=float)
         square = len(set(numbers.shape)) == 1
         if numbers.ndim != dimensions or not square:
@@ -318,6 +331,8 @@ def _several(values: Any) -> List[Any]:
 
 
 def _json(settings: Dict[str, Any]) -> str:
+    import numpy as np
+
     def other(value: Any) -> Any:
         if isinstance(value, os.PathLike):
             return os.fspath(value)
@@ -338,6 +353,8 @@ def _number(text: str) -> Any:
 
 
 def _arrays(columns: Dict[str, Any]) -> Dict[str, np.ndarray]:
+    import numpy as np
+
     kinds = {"name": object, "flits_per_cycle": np.float64, "to_endpoint": bool, "cut": bool}
 
     def array(name: str, column: Any) -> np.ndarray:

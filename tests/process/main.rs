@@ -70,3 +70,4 @@ mod virtual_signals;
 mod virtual_time;
 mod web;
 mod what_if;
+mod wheel;

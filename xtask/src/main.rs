@@ -1,5 +1,5 @@
-//! `cargo xtask install` and `uninstall`: what `make install` is elsewhere. `cargo xtask deb`: the same as packages.
-//! `cargo xtask cross`: builds for aarch64.
+//! `cargo xtask install` and `uninstall`: what `make install` is elsewhere. `cargo xtask deb` and `wheel`: the same as
+//! packages of Debian, and as one of Python; `release` makes all of a version. `cross` builds for aarch64.
 //!
 //! Programs, library, headers, documents and examples go below a prefix, in the layout in which
 //! `angara` and `oshcc` look for each other; with `--systemd` also the units, with the prefix filled in.
@@ -11,24 +11,29 @@ mod deb;
 mod help;
 mod install;
 mod notices;
+mod release;
+mod wheel;
 
 use deb::Packages;
 use install::InstallPlan;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use wheel::Wheel;
 
 const USAGE: &str = "\
 cargo xtask install [--prefix DIR] [--destdir DIR] [--sysconfdir DIR] [--systemd] [--from DIR]
 cargo xtask uninstall [--prefix DIR] [--destdir DIR]
 cargo xtask deb [--out DIR] [--version VERSION] [--check] [--from DIR]
 cargo xtask cross [--check]
+cargo xtask wheel [--out DIR] [--from DIR]
+cargo xtask release [--out DIR] [--from DIR]
 
   --prefix DIR      where it will be used from [default: /usr/local]
   --destdir DIR     put this before every path, to make a package
   --sysconfdir DIR  configuration of the services [default: /etc below /usr, else PREFIX/etc]
   --systemd         also units, sysusers.d and tmpfiles.d
   --from DIR        directory with the built programs [default: builds target/release]
-  --out DIR         directory for the packages [default: target/debian]
+  --out DIR         directory for the packages [default: target/debian, wheel or artefacts]
   --version VERSION version of the packages, as Debian writes it [default: the project's, with -0.1]
   --check           ask lintian, then install, use, upgrade and purge the packages in a Debian made for it;
                     needs root and Debian's archive; of cross: run the OpenSHMEM programs under QEMU";
@@ -69,6 +74,7 @@ fn run(args: Vec<String>) -> Result<String, String> {
         "uninstall" => &["--prefix", "--destdir"],
         "deb" => &["--out", "--version", "--check", "--from"],
         "cross" => &["--check"],
+        "wheel" | "release" => &["--out", "--from"],
         "-h" | "--help" | "help" => return Ok(format!("{USAGE}\n")),
         "" => return Err(format!("tell me what to do\n{USAGE}")),
         _ => return Err(format!("unknown task `{task}`\n{USAGE}")),
@@ -88,13 +94,23 @@ fn run(args: Vec<String>) -> Result<String, String> {
     }
     let from = match options.from {
         Some(from) => from,
-        None => build()?,
+        None => build(&task)?,
     };
-    if task == "deb" {
-        let out = options.out.map_or_else(|| Ok(target()?.join("debian")), Ok::<_, String>)?;
+    if matches!(task.as_str(), "deb" | "wheel" | "release") {
+        // `release` is Cargo's.
+        let folder = match task.as_str() {
+            "deb" => "debian",
+            "release" => "artefacts",
+            _ => "wheel",
+        };
+        let out = options.out.map_or_else(|| Ok(target()?.join(folder)), Ok::<_, String>)?;
         let version = options.version.unwrap_or_else(deb::default_version);
-        let packages = Packages { root: root(), from, out, version };
-        return if options.check { deb::check(packages) } else { deb::build(&packages) };
+        return match task.as_str() {
+            "wheel" => Wheel { root: root(), from, out }.build(),
+            "release" => release::make(&root(), &from, &out),
+            _ if options.check => deb::check(Packages { root: root(), from, out, version }),
+            _ => deb::build(&Packages { root: root(), from, out, version }),
+        };
     }
     let sysconfdir = options.sysconfdir.unwrap_or_else(|| match prefix.starts_with("/usr") {
         true => "/etc".into(),
@@ -157,17 +173,21 @@ fn target() -> Result<PathBuf, String> {
     Ok(target.to_path_buf())
 }
 
-/// Builds everything for use; the directory with the programs.
-fn build() -> Result<PathBuf, String> {
+/// Builds everything for use, and what `task` packs beside it; the directory with the programs.
+fn build(task: &str) -> Result<PathBuf, String> {
     let target = target()?;
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut build = Command::new(cargo);
-    // A `CARGO_BUILD_TARGET` would put one more directory between.
-    build.args(["build", "--release", "--target-dir"]).arg(&target).env_remove("CARGO_BUILD_TARGET");
-    let status = build.current_dir(root()).status();
-    match status {
-        Ok(status) if status.success() => Ok(target.join("release")),
-        Ok(status) => Err(format!("cargo build failed ({status})")),
-        Err(e) => Err(format!("cannot start cargo: {e}")),
+    // By itself: together with the commands it would have their code in it.
+    let simulator: Option<&[&str]> = (task != "install" && task != "deb").then_some(&["--package", "angara-python"]);
+    for packages in std::iter::once::<&[&str]>(&[]).chain(simulator) {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let mut build = Command::new(cargo);
+        // A `CARGO_BUILD_TARGET` would put one more directory between.
+        build.args(["build", "--release", "--target-dir"]).arg(&target).env_remove("CARGO_BUILD_TARGET");
+        match build.args(packages).current_dir(root()).status() {
+            Ok(status) if status.success() => {}
+            Ok(status) => return Err(format!("cargo build failed ({status})")),
+            Err(e) => return Err(format!("cannot start cargo: {e}")),
+        }
     }
+    Ok(target.join("release"))
 }

@@ -59,9 +59,9 @@ impl Package {
     }
 }
 
-/// Of the workspace at `root`.
-pub(crate) fn gather(root: &Path) -> Result<Notices, String> {
-    let (packages, used) = packages(root)?;
+/// Of the workspace at `root`: of what is installed, and of these packages of ours.
+pub(crate) fn gather(root: &Path, also: &[&str]) -> Result<Notices, String> {
+    let (packages, used) = packages(root, also)?;
     Ok(Notices { text: text(&packages)?, sbom: sbom(&packages, &used) })
 }
 
@@ -69,7 +69,7 @@ pub(crate) fn gather(root: &Path) -> Result<Notices, String> {
 type Uses = BTreeMap<String, Vec<String>>;
 
 /// All packages of others that are linked into ours.
-fn packages(root: &Path) -> Result<(Vec<Package>, Uses), String> {
+fn packages(root: &Path, also: &[&str]) -> Result<(Vec<Package>, Uses), String> {
     let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
     cargo.args(["metadata", "--format-version", "1", "--locked", "--filter-platform", &target]).current_dir(root);
@@ -89,8 +89,8 @@ fn packages(root: &Path) -> Result<(Vec<Package>, Uses), String> {
         let normal = |dep: &Value| list(&dep["dep_kinds"]).iter().any(|kind| kind["kind"].is_null());
         deps.into_iter().filter(normal).map(|dep| word(&dep, "pkg")).collect::<Vec<_>>()
     };
-    let mut todo: Vec<String> =
-        by_id.iter().filter(|(_, p)| INSTALLED.contains(&word(p, "name").as_str())).map(|(id, _)| id.clone()).collect();
+    let packed = |p: &Value| INSTALLED.iter().chain(also).any(|name| *name == word(p, "name"));
+    let mut todo: Vec<String> = by_id.iter().filter(|(_, p)| packed(p)).map(|(id, _)| id.clone()).collect();
     let mut seen = BTreeSet::new();
     while let Some(id) = todo.pop() {
         if seen.insert(id.clone()) {

@@ -34,7 +34,7 @@ pub(crate) struct Packages {
 }
 
 /// A file or directory that is removed when this is dropped.
-struct Temporary(PathBuf);
+pub(crate) struct Temporary(pub(crate) PathBuf);
 
 impl Drop for Temporary {
     fn drop(&mut self) {
@@ -50,7 +50,7 @@ pub(crate) fn build(plan: &Packages) -> Result<String, String> {
 }
 
 /// Fails with the remedy where a program is missing. `tools`: name, and the package of Debian that has it.
-fn require(tools: &[(&str, &str)]) -> Result<(), String> {
+pub(crate) fn require(tools: &[(&str, &str)]) -> Result<(), String> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let missing = |tool: &&(&str, &str)| !std::env::split_paths(&path).any(|dir| dir.join(tool.0).is_file());
     match tools.iter().find(missing) {
@@ -60,7 +60,7 @@ fn require(tools: &[(&str, &str)]) -> Result<(), String> {
 }
 
 /// Runs a command to its end; what it printed. Its name and what it said if it fails.
-fn run(command: &mut Command) -> Result<String, String> {
+pub(crate) fn run(command: &mut Command) -> Result<String, String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let done = command.output().map_err(|e| format!("cannot start {name}: {e}"))?;
     let said = String::from_utf8_lossy(&done.stderr);
@@ -80,7 +80,7 @@ fn write(path: &Path, text: &str, mode: u32) -> Result<(), String> {
 }
 
 /// Makes a directory and those above it, with the mode that packages have whatever the mask of this process.
-fn make_dir(dir: &Path) -> Result<(), String> {
+pub(crate) fn make_dir(dir: &Path) -> Result<(), String> {
     let missing: Vec<&Path> = dir.ancestors().take_while(|d| !d.exists()).collect();
     for dir in missing.into_iter().rev() {
         fs::create_dir(dir)
@@ -199,7 +199,7 @@ impl Packages {
         let copyright = self.source("copyright")?.replace("@MIT@\n", &mit);
         write(&doc.join("copyright"), &copyright, 0o644)?;
         if !doc.join("THIRD-PARTY.txt").exists() {
-            let Notices { text, sbom } = notices::gather(&self.root)?;
+            let Notices { text, sbom } = notices::gather(&self.root, &[])?;
             write(&doc.join("THIRD-PARTY.txt"), &text, 0o644)?;
             write(&doc.join("sbom.cdx.json"), &sbom, 0o644)?;
         }
