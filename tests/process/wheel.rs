@@ -43,7 +43,7 @@ fn wheel(test: &Test, out: &Path) -> PathBuf {
     let done = xtask(test, &["wheel", "--from", from, "--out", out.to_str().expect("utf-8")]).success();
     let made = PathBuf::from(done.stdout.trim());
     let found: Vec<PathBuf> = fs::read_dir(out).expect("there").flatten().map(|entry| entry.path()).collect();
-    assert_eq!(found, [made.clone()], "something else is in {}", out.display());
+    assert_eq!(found, std::slice::from_ref(&made), "something else is in {}", out.display());
     made
 }
 
