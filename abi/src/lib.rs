@@ -56,7 +56,6 @@ pub const REDUCES: usize = 16;
 pub const PAGE: usize = 4096;
 
 /// Bytes of a page of this machine's kernel: 4, 16 or 64 KiB on aarch64.
-#[cfg(not(loom))]
 pub fn machine_page() -> usize {
     rustix::param::page_size()
 }

@@ -82,7 +82,8 @@ fn a_table_compares_every_combination_with_the_first() {
     // Several numbers of PEs are the last column, and a picture's logarithmic axis.
     let mut command = test.angara(["whatif", "-n", "4,64", "--pes-as", "coroutines", "--collectives", "tree,p2p"]);
     command.args(["--json", &name(1), "--svg", &name(2), "--"]).arg(tools::compile("examples/c/scaling.c"));
-    test.run(command.args(["1", "barrier", "reduction", "halo"])).success();
+    command.args(["1", "barrier", "reduction", "halo"]);
+    test.run(command).success();
     let text = std::fs::read_to_string(&files[1]).expect("a file");
     let rows: Vec<serde_json::Value> = serde_json::from_str(&text).expect("JSON");
     let of = |i: usize| (rows[i]["collectives"].as_str(), rows[i]["n"].as_str());
