@@ -27,9 +27,10 @@ fn more_pes_than_fit() {
     refused(&["run", "-n", "9", "--torus", "2x2x2", "true"], 2, &["9 PEs", "2x2x2", "--ppn 2"]);
     refused(&["run", "-n", "33", "--ppn", "2", "--torus", "4x2x2", "true"], 2, &["33 PEs", "4x2x2", "--ppn 3"]);
     for pes in ["0", "many", "70000", "-1", "99999999999999999999"] {
-        let parts = [&format!("'{pes}' for '--np <N>'")[..], "give a whole number from 1 to 65536", "--help"];
-        refused(&["run", "-n", pes, "true"], 2, &parts);
-        refused(&["whatif", "-n", pes, "true"], 2, &parts);
+        for (command, value) in [("run", "N"), ("whatif", "LIST")] {
+            let parts = [&format!("'{pes}' for '--np <{value}>'")[..], "give a whole number from 1 to 65536", "--help"];
+            refused(&[command, "-n", pes, "true"], 2, &parts);
+        }
     }
     refused(&["run", "-n", "2", "--ppn", "x", "true"], 2, &["'x' for '--ppn <K>'", "from 1 to 1024"]);
     refused(&["bench", "shmem", "--pes", "4,1"], 2, &["'1' for '--pes", "from 2 to 1024"]);
@@ -100,7 +101,7 @@ fn an_option_that_resembles_none() {
         ("angara", &["run", "--bogus", "-n", "2", "true"], "angara run [OPTIONS] --np <N> <PROG [ARGS]>..."),
         ("angara", &["run", "--bogus"], "angara run [OPTIONS] --np <N> <PROG [ARGS]>..."),
         ("oshrun", &["--bogus"], "oshrun [OPTIONS] --np <N> <PROG [ARGS]>..."),
-        ("angara", &["whatif", "--bogus"], "angara whatif [OPTIONS] --np <N> <PROG [ARGS]>..."),
+        ("angara", &["whatif", "--bogus"], "angara whatif [OPTIONS] --np <LIST> <PROG [ARGS]>..."),
         ("angara", &["plan", "barrier", "--bogus"], "angara plan barrier [OPTIONS]"),
     ] {
         let test = Test::new("bad-bogus");

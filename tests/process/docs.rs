@@ -38,6 +38,7 @@ const FOREIGN: &[&str] = &[
     "--now",
     "--oversubscribe",
     "--package",
+    "--profile",
     "--proto",
     "--release",
     "--reservation",
