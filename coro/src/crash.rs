@@ -118,7 +118,8 @@ static WANTED: AtomicU8 = AtomicU8::new(0);
 
 /// Asks something of the PE that runs, from another thread. One that is inside a library, where locks may be held, goes on.
 pub(crate) fn interrupt(wanted: Wanted) {
-    WANTED.fetch_max(wanted as u8, Ordering::Relaxed);
+    // In place of what was wanted of a PE that has come back meanwhile: nobody wants that of the next.
+    WANTED.store(wanted as u8, Ordering::Relaxed);
     // SAFETY: the thread that hosts PEs lives as long as the process, or has not begun: its handler looks.
     unsafe {
         let thread = (*HOST.get()).thread;

@@ -1,7 +1,7 @@
 //! The end of a PE: its handlers, destructors, streams, and the way back to the host.
 
 use crate::libc_state::files;
-use crate::record::{CURRENT, Life, Record, current};
+use crate::record::{CURRENT, HOST, Life, Record, current};
 use crate::switch;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::Ordering;
@@ -195,7 +195,10 @@ pub(crate) fn catch_exits_of_libc() {
         fn __cxa_thread_atexit_impl(f: Plain, with: *mut c_void, object: *mut c_void) -> c_int;
     }
     unsafe extern "C" fn thread_ends(_: *mut c_void) {
-        if !CURRENT.load(Ordering::Relaxed).is_null() {
+        // A thread that hosted PEs before may end while another hosts some.
+        // SAFETY: it is written before the first PE runs.
+        let hosts = unsafe { libc::pthread_self() == (*HOST.get()).thread };
+        if hosts && !CURRENT.load(Ordering::Relaxed).is_null() {
             catch_exits_of_libc();
             // SAFETY: a PE runs, so libc was called on its stack.
             unsafe {

@@ -2,8 +2,9 @@
 
 mod common;
 
-use angara_coro::{Event, stand};
+use angara_coro::{Event, interrupt, pause, stand};
 use common::{Job, Setup, compile, outputs};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const STAND: &str = "extern void stand(void);\n";
 
@@ -166,6 +167,26 @@ fn cxx_exceptions_and_streams() {
         }"#;
     let want = |pi| format!("+global +local cout printf {pi} +inner -inner thrown range \n-local -global ");
     assert_eq!(outputs("cxx", source, &["-xc++"], Setup::default), [want("3.14"), want("3.14159")]);
+}
+
+#[test]
+fn a_pe_is_paused_even_if_the_end_of_one_before_was_wanted_too_late() {
+    let source = with_stand("int main(void) { volatile long n = 0; stand(); for (;;) n++; }");
+    let mut job = Job::new(&compile("pause", &source, &[]), Setup { count: 1, ..Setup::default() });
+    assert_eq!(job.pes.resume(0), Event::Yielded);
+    interrupt();
+    let over = AtomicBool::new(false);
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                pause();
+                std::thread::yield_now();
+            }
+        });
+        let events = [job.pes.resume(0), job.pes.resume(0)];
+        over.store(true, Ordering::Relaxed);
+        assert_eq!(events, [Event::Paused, Event::Paused]);
+    });
 }
 
 #[test]

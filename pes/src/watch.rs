@@ -1,11 +1,12 @@
 //! Watches how long a PE has its turn: nothing of this process but a signal can take it away.
 
+use angara_abi::note::monotonic;
 use angara_coro::Crash;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// CLOCK_MONOTONIC at the last look, for PEs that stand.
+/// [`monotonic`] at the last look, for PEs that stand.
 pub(crate) static NOW: AtomicU64 = AtomicU64::new(1);
 
 /// How often whoever watches looks.
@@ -128,10 +129,4 @@ impl Watched {
         };
         (format!("angara: PE {pe} crashed{at}: {why}\n"), false)
     }
-}
-
-/// CLOCK_MONOTONIC in nanoseconds, of the kernel: notes of waits are read by its clock.
-fn monotonic() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    (now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64).max(1)
 }

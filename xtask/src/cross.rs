@@ -4,17 +4,22 @@
 //! machine's own, which shares its memory with them; one job has PEs of both. QEMU on x86-64 keeps x86's memory order, so that
 //! mistakes of order are not found here.
 
+use crate::steps::{Temporary, make_dir, require, run};
 use std::fmt::Write as _;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
 
 const TRIPLE: &str = "aarch64-unknown-linux-gnu";
 const COMPILER: &str = "aarch64-linux-gnu-gcc";
 const QEMU: &str = "qemu-aarch64-static";
 /// Where Debian has the loader and libc of the other machine.
 const LIBRARIES: &str = "/usr/aarch64-linux-gnu";
-const PACKAGES: &str = "apt-get install gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static";
+/// Programs this takes, and the package of Debian that has each.
+const TOOLS: [(&str, &str); 2] =
+    [(COMPILER, "gcc-aarch64-linux-gnu libc6-dev-arm64-cross"), (QEMU, "qemu-user-static")];
 /// What is built for the other machine.
 const CRATES: [&str; 5] = ["angara", "shmem-shim", "fabricd", "angara-cli", "angara-clock"];
 /// Longest life of a job, in seconds.
@@ -43,14 +48,8 @@ const PROGRAMS: [(&str, &[&str]); 15] = [
 const WAYS: [(&str, &str); 3] = [("direct", "1"), ("direct", "3"), ("ring", "3")];
 
 /// Builds, and tries if `check`; what was found.
-pub(crate) fn run(root: &Path, target: &Path, check: bool) -> Result<String, String> {
-    let needs: &[&str] = if check { &[COMPILER, QEMU] } else { &[COMPILER] };
-    if let Some(lacking) = needs.iter().find(|tool| !have(tool)) {
-        return Err(format!("{lacking} is not there: {PACKAGES}"));
-    }
-    if !Path::new(LIBRARIES).join("lib/libc.so.6").exists() {
-        return Err(format!("{LIBRARIES}/lib/libc.so.6 is not there: {PACKAGES}"));
-    }
+pub(crate) fn cross(root: &Path, target: &Path, check: bool) -> Result<String, String> {
+    require(if check { &TOOLS } else { &TOOLS[..1] })?;
     cargo(root, target, Some(TRIPLE))?;
     let built = target.join(TRIPLE).join("debug");
     if !check {
@@ -58,11 +57,6 @@ pub(crate) fn run(root: &Path, target: &Path, check: bool) -> Result<String, Str
     }
     cargo(root, target, None)?;
     Trial::new(root, target, built)?.all()
-}
-
-fn have(tool: &str) -> bool {
-    let asked = Command::new(tool).arg("--version").stdin(Stdio::null()).output();
-    asked.is_ok_and(|done| done.status.success())
 }
 
 /// Builds what is tried, for the other machine or for this one.
@@ -120,7 +114,7 @@ impl Drop for Ends {
 impl<'r> Trial<'r> {
     fn new(root: &'r Path, target: &Path, theirs: PathBuf) -> Result<Trial<'r>, String> {
         let work = target.join("cross");
-        std::fs::create_dir_all(&work).map_err(|e| format!("{}: {e}", work.display()))?;
+        make_dir(&work)?;
         Ok(Trial { root, ours: target.join("debug"), theirs, work, passed: 0, failed: Vec::new() })
     }
 
@@ -131,18 +125,18 @@ impl<'r> Trial<'r> {
             let source = self.root.join(format!("tests/c/openshmem/{name}.c"));
             programs.push((name, self.compile(COMPILER, &self.theirs, &source, name, flags)?));
         }
-        let dir = tempdir(&self.work)?;
-        let daemon = self.daemon(&dir)?;
+        let dir = Temporary(self.work.join(format!("run-{}", std::process::id())));
+        make_dir(&dir.0)?;
+        let daemon = self.daemon(&dir.0)?;
         for (name, program) in &programs {
             self.alone(name, program);
             for (path, pes) in WAYS {
-                for beside in [Beside::Theirs(&dir), Beside::Ours] {
+                for beside in [Beside::Theirs(&dir.0), Beside::Ours] {
                     self.job(name, program, path, pes, beside);
                 }
             }
         }
         drop(daemon);
-        let _ = std::fs::remove_dir_all(&dir);
         self.mixed()?;
         let mut text = format!("{version}{} runs of {} programs passed", self.passed, programs.len());
         let _ = writeln!(text, ", {} failed", self.failed.len());
@@ -153,12 +147,7 @@ impl<'r> Trial<'r> {
     fn qemu(&self, program: &Path, with: impl FnOnce(&mut Command) -> &mut Command) -> Result<String, String> {
         let mut command = Command::new(QEMU);
         command.args(["-L", LIBRARIES]).arg(program);
-        with(&mut command);
-        let done = output(&mut command)?;
-        match done.status.success() {
-            true => Ok(String::from_utf8_lossy(&done.stdout).into_owned()),
-            false => Err(format!("{}: {}", program.display(), said(&done))),
-        }
+        run(with(&mut command))
     }
 
     /// Compiles a C program against the libraries in `libraries`.
@@ -175,27 +164,24 @@ impl<'r> Trial<'r> {
         command.args(["-O2", "-Wall"]).args(flags).arg("-I").arg(libraries.join("include")).arg(source);
         command.arg("-o").arg(&out).arg("-L").arg(libraries).args(["-lsma", "-lm", "-pthread"]);
         command.arg(format!("-Wl,-rpath,{}", libraries.display()));
-        let done = output(&mut command)?;
-        if done.status.success() { Ok(out) } else { Err(format!("{}: {}", source.display(), said(&done))) }
+        run(&mut command).map(|_| out)
     }
 
     /// Starts a daemon of the other machine, with its sockets in `dir`.
     fn daemon(&self, dir: &Path) -> Result<Ends, String> {
         let mut command = Command::new(QEMU);
         command.args(["-L", LIBRARIES]).arg(self.theirs.join("fabricd")).arg("--runtime-dir").arg(dir);
-        command.args(["--torus", "2x2", "--channels", "4"]).stdin(Stdio::null());
+        command.args(["--torus", "2x2", "--channels", "4"]).stdin(Stdio::null()).stdout(Stdio::piped());
         let mut daemon = Ends(command.spawn().map_err(|e| format!("cannot start {QEMU}: {e}"))?);
-        let begun = Instant::now();
-        while !dir.join("control.sock").exists() {
-            if let Ok(Some(status)) = daemon.0.try_wait() {
-                return Err(format!("fabricd of aarch64 ended ({status})"));
-            }
-            if begun.elapsed() > STARTS {
-                return Err(format!("fabricd of aarch64 has made no {}/control.sock", dir.display()));
-            }
-            std::thread::sleep(Duration::from_millis(50));
+        let mut said = BufReader::new(daemon.0.stdout.take().ok_or("fabricd of aarch64 has no output")?);
+        let (ready, is_ready) = mpsc::channel();
+        // It says a line when its sockets are there, and nothing after it.
+        std::thread::spawn(move || ready.send(said.read_line(&mut String::new())));
+        match is_ready.recv_timeout(STARTS) {
+            Ok(Ok(1..)) => Ok(daemon),
+            Ok(_) => Err("fabricd of aarch64 ended before it was ready".into()),
+            Err(_) => Err(format!("fabricd of aarch64 was not ready within {} s", STARTS.as_secs())),
         }
-        Ok(daemon)
     }
 
     fn alone(&mut self, name: &str, program: &Path) {
@@ -214,10 +200,7 @@ impl<'r> Trial<'r> {
             Beside::Ours => "this machine",
         };
         command.args(["--", QEMU, "-L", LIBRARIES]).arg(program);
-        let answer = output(&mut command).and_then(|done| match done.status.success() {
-            true => Ok(String::from_utf8_lossy(&done.stdout).into_owned()),
-            false => Err(said(&done)),
-        });
+        let answer = run(&mut command);
         self.note(format!("{name}: {pes} PEs, {path}, daemon of {which}"), answer);
     }
 
@@ -236,10 +219,7 @@ impl<'r> Trial<'r> {
         for path in ["direct", "ring"] {
             let mut command = Command::new(self.ours.join("angara"));
             command.args(["run", "-n", "4", "--path", path, "--timeout", PATIENCE, "--", "sh", "-c", &script]);
-            let answer = output(&mut command).and_then(|done| match done.status.success() {
-                true => Ok(String::from_utf8_lossy(&done.stdout).into_owned()),
-                false => Err(said(&done)),
-            });
+            let answer = run(&mut command);
             self.note(format!("fences: 4 PEs of both machines, {path}"), answer);
         }
         Ok(())
@@ -258,22 +238,4 @@ impl<'r> Trial<'r> {
         angara_protocol::complain!("xtask: {what}: {why}");
         self.failed.push(what);
     }
-}
-
-/// A new directory for the sockets of a daemon: their paths may not be long.
-fn tempdir(work: &Path) -> Result<PathBuf, String> {
-    let dir = work.join(format!("run-{}", std::process::id()));
-    std::fs::create_dir(&dir).map_err(|e| format!("{}: {e}", dir.display()))?;
-    Ok(dir)
-}
-
-fn output(command: &mut Command) -> Result<Output, String> {
-    let name = command.get_program().to_string_lossy().into_owned();
-    command.stdin(Stdio::null()).output().map_err(|e| format!("cannot start {name}: {e}"))
-}
-
-/// What a command that failed has said.
-fn said(done: &Output) -> String {
-    let (out, err) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
-    format!("{}\n{}{}", done.status, out, err)
 }

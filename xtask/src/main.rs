@@ -12,6 +12,7 @@ mod help;
 mod install;
 mod notices;
 mod release;
+mod steps;
 mod wheel;
 
 use deb::Packages;
@@ -90,7 +91,7 @@ fn run(args: Vec<String>) -> Result<String, String> {
         return install::uninstall(&prefix, options.destdir.as_deref());
     }
     if task == "cross" {
-        return cross::run(&root(), &target()?, options.check);
+        return cross::cross(&root(), &target()?, options.check);
     }
     let from = match options.from {
         Some(from) => from,

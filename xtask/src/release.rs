@@ -2,6 +2,7 @@
 
 use crate::deb::{self, Packages};
 use crate::install::cannot;
+use crate::steps::Temporary;
 use crate::wheel::Wheel;
 use sha2::{Digest, Sha256};
 use std::fs;
@@ -19,7 +20,7 @@ pub(crate) fn make(root: &Path, from: &Path, out: &Path) -> Result<String, Strin
     }
     let wheel = |out: PathBuf| Wheel { root: root.into(), from: from.into(), out }.build();
     let first = wheel(out.into())?;
-    let again = deb::Temporary(out.join(".again"));
+    let again = Temporary(out.join(".again"));
     let second = wheel(again.0.clone())?;
     let read = |shown: &str| fs::read(shown.trim()).map_err(|e| cannot("read", Path::new(shown.trim()), &e));
     if read(&first)? != read(&second)? {

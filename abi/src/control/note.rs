@@ -5,6 +5,15 @@
 
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
+/// The clock of notes: CLOCK_MONOTONIC in nanoseconds, not 0, which means the same in PE and daemon. Asked of the kernel: what libc
+/// answers may be virtual time, and rustix looks for the vDSO itself, and crashes where a tool like valgrind has hidden it.
+pub fn monotonic() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a clock every Linux has, and a place for its value.
+    unsafe { libc::syscall(libc::SYS_clock_gettime, libc::CLOCK_MONOTONIC, &raw mut now) };
+    (now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64).max(1)
+}
+
 /// One PE's note. The PE writes it, the daemon reads it and must expect anything.
 #[repr(C, align(128))]
 pub struct WaitNote {

@@ -8,6 +8,7 @@ use super::virtual_time::VirtualClock;
 use crate::error::{Error, Result};
 use angara_abi::clock::{Comparison, Verdict, WaitsFor};
 use angara_abi::job::JobState;
+use angara_abi::note::monotonic;
 use angara_abi::wait::{Fenced, Kernel, Linux, WaitCell, wait_until};
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
@@ -37,15 +38,6 @@ struct Long {
     since: Option<Instant>,
     noted: Option<Instant>,
     looks: u32,
-}
-
-/// CLOCK_MONOTONIC in nanoseconds, which means the same in the daemon. Asked of the kernel: what libc answers may be virtual
-/// time, and rustix looks for the vDSO itself, and crashes where a tool like valgrind has hidden it.
-fn monotonic() -> u64 {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: a clock every Linux has, and a place for its value.
-    unsafe { libc::syscall(libc::SYS_clock_gettime, libc::CLOCK_MONOTONIC, &raw mut now) };
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 /// How often a PE of so many renews a note.
@@ -203,7 +195,7 @@ impl Adapter {
                 // Of several PEs of one process nobody looks before the host asks for a note.
                 (0, _) => since.set(clock.wall()),
                 (_, None) => {}
-                (_, Some(_)) if since.get() == 0 => since.set(monotonic().max(1)),
+                (_, Some(_)) if since.get() == 0 => since.set(monotonic()),
                 (_, Some(what)) => {
                     let now = monotonic();
                     let is_long = now.saturating_sub(since.get()) >= STAND_NOTE_AFTER;

@@ -1,7 +1,7 @@
 //! What is seen of jobs whose PEs are coroutines, and what others do to them: as of processes.
 
 use super::{COROUTINES, PROCESSES, angara, compile, run};
-use angara_tests::process::PATIENCE;
+use angara_tests::process::{PATIENCE, poll_until};
 use angara_tests::{Finished, Test};
 use rustix::process::Signal;
 use std::path::PathBuf;
@@ -117,12 +117,9 @@ fn pes_that_wait_say_what_for_at_a_time_limit() {
 #[test]
 fn a_job_is_seen_while_a_pe_computes_and_goes_on() {
     let done = ended("spin", |test, running| {
-        // Long enough that a wait is one.
-        std::thread::sleep(std::time::Duration::from_millis(500));
-        for _ in 0..3 {
-            let seen = test.run(test.angara(["status", "--waits"])).success();
-            assert!(seen.stdout.contains("shmem_barrier_all"), "{seen}");
-        }
+        // A wait is one after a moment. Then it is seen as often as it is asked for.
+        let waits = || test.run(test.angara(["status", "--waits"])).success().stdout.contains("shmem_barrier_all");
+        assert!(poll_until(waits) && waits() && waits());
         running.signal(Signal::INT);
     });
     assert_eq!(done.code(), 130, "{done}");

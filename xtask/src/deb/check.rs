@@ -1,6 +1,7 @@
 //! `cargo xtask deb --check`: what lintian says of the packages, and a life of theirs in a Debian made for it.
 
-use super::{Packages, Temporary, make_dir, require, run};
+use super::Packages;
+use crate::steps::{Temporary, make_dir, require, run};
 use std::fs;
 use std::path::Path;
 use std::process::Command;

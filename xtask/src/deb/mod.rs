@@ -8,10 +8,10 @@ mod places;
 
 use crate::install::{Content, InstallPlan, Item, cannot, put};
 use crate::notices::{self, Notices};
+use crate::steps::{Temporary, make_dir, require, run};
 use places::{MULTIARCH, PACKAGES};
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -33,41 +33,10 @@ pub(crate) struct Packages {
     pub(crate) version: String,
 }
 
-/// A file or directory that is removed when this is dropped.
-pub(crate) struct Temporary(pub(crate) PathBuf);
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        // Nothing depends on its going.
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
 /// Makes them; the result is what to tell the user.
 pub(crate) fn build(plan: &Packages) -> Result<String, String> {
     let made = plan.build()?;
     Ok(made.iter().map(|file| format!("{}\n", file.display())).collect())
-}
-
-/// Fails with the remedy where a program is missing. `tools`: name, and the package of Debian that has it.
-pub(crate) fn require(tools: &[(&str, &str)]) -> Result<(), String> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let missing = |tool: &&(&str, &str)| !std::env::split_paths(&path).any(|dir| dir.join(tool.0).is_file());
-    match tools.iter().find(missing) {
-        Some((tool, package)) => Err(format!("no {tool} in PATH; apt-get install {package}")),
-        None => Ok(()),
-    }
-}
-
-/// Runs a command to its end; what it printed. Its name and what it said if it fails.
-pub(crate) fn run(command: &mut Command) -> Result<String, String> {
-    let name = command.get_program().to_string_lossy().into_owned();
-    let done = command.output().map_err(|e| format!("cannot start {name}: {e}"))?;
-    let said = String::from_utf8_lossy(&done.stderr);
-    match done.status.success() {
-        true => Ok(String::from_utf8_lossy(&done.stdout).into_owned()),
-        false => Err(format!("{name} failed ({}): {}", done.status, said.trim())),
-    }
 }
 
 fn write(path: &Path, text: &str, mode: u32) -> Result<(), String> {
@@ -77,17 +46,6 @@ fn write(path: &Path, text: &str, mode: u32) -> Result<(), String> {
         make_dir(dir)?;
     }
     put(&item, path).map_err(|e| cannot("write", path, &e))
-}
-
-/// Makes a directory and those above it, with the mode that packages have whatever the mask of this process.
-pub(crate) fn make_dir(dir: &Path) -> Result<(), String> {
-    let missing: Vec<&Path> = dir.ancestors().take_while(|d| !d.exists()).collect();
-    for dir in missing.into_iter().rev() {
-        fs::create_dir(dir)
-            .and_then(|()| fs::set_permissions(dir, fs::Permissions::from_mode(0o755)))
-            .map_err(|e| cannot("make", dir, &e))?;
-    }
-    Ok(())
 }
 
 impl Packages {

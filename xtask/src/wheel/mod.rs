@@ -7,9 +7,9 @@
 mod archive;
 mod elf;
 
-use crate::deb::{Temporary, make_dir, require, run};
 use crate::install::{Content, InstallPlan, Item, cannot};
 use crate::notices::{self, Notices};
+use crate::steps::{Temporary, make_dir, require, run};
 use archive::{File, Files};
 use elf::Needs;
 use std::fs;

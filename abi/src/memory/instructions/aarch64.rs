@@ -6,39 +6,11 @@
 
 use super::sealed::Sealed;
 
-macro_rules! words {
-    ($($t:ty, $load:literal, $store:literal, $operand:literal;)*) => {$(
-        impl Sealed for $t {
-            #[inline(always)]
-            unsafe fn load_word(p: *const u8) -> $t {
-                let word: $t;
-                // SAFETY: the caller vouches for the memory.
-                unsafe {
-                    std::arch::asm!(
-                        concat!($load, " ", $operand, ", [{p}]"),
-                        p = in(reg) p, word = lateout(reg) word, options(nostack, preserves_flags, readonly)
-                    );
-                }
-                word
-            }
-            #[inline(always)]
-            unsafe fn store_word(self, p: *mut u8) {
-                // SAFETY: the caller vouches for the memory.
-                unsafe {
-                    std::arch::asm!(
-                        concat!($store, " ", $operand, ", [{p}]"),
-                        p = in(reg) p, word = in(reg) self, options(nostack, preserves_flags)
-                    );
-                }
-            }
-        }
-    )*};
-}
 words! {
-    u8, "ldrb", "strb", "{word:w}";
-    u16, "ldrh", "strh", "{word:w}";
-    u32, "ldr", "str", "{word:w}";
-    u64, "ldr", "str", "{word:x}";
+    u8, reg, "ldrb {word:w}, [{p}]", "strb {word:w}, [{p}]";
+    u16, reg, "ldrh {word:w}, [{p}]", "strh {word:w}, [{p}]";
+    u32, reg, "ldr {word:w}, [{p}]", "str {word:w}, [{p}]";
+    u64, reg, "ldr {word:x}, [{p}]", "str {word:x}, [{p}]";
 }
 
 /// Moves two words, all of which are loaded before any is stored. Aligned words are moved whole.

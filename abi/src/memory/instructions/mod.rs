@@ -1,5 +1,30 @@
 //! The machine's instructions for memory that several processes access: one file each.
 
+/// Words with their class of register and the instructions that load and store one.
+#[cfg(not(miri))]
+macro_rules! words {
+    ($($t:ty, $class:ident, $load:literal, $store:literal;)*) => {$(
+        impl super::sealed::Sealed for $t {
+            #[inline(always)]
+            unsafe fn load_word(p: *const u8) -> $t {
+                let word: $t;
+                // SAFETY: the caller vouches for the memory.
+                unsafe {
+                    std::arch::asm!(
+                        $load, p = in(reg) p, word = lateout($class) word, options(nostack, preserves_flags, readonly)
+                    );
+                }
+                word
+            }
+            #[inline(always)]
+            unsafe fn store_word(self, p: *mut u8) {
+                // SAFETY: the caller vouches for the memory.
+                unsafe { std::arch::asm!($store, p = in(reg) p, word = in($class) self, options(nostack, preserves_flags)) };
+            }
+        }
+    )*};
+}
+
 #[cfg(all(target_arch = "aarch64", not(miri)))]
 #[path = "aarch64.rs"]
 mod machine;

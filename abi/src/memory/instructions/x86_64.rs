@@ -1,46 +1,16 @@
 //! x86-64: moves, 16-byte vectors, `rep movsq` and the C library's `memmove`.
 
-use super::sealed::Sealed;
-
 /// From here to there string instructions do it, where the processor is good at them: what no longer fits the
 /// caches of a core is copied without being read for ownership first. `memmove` of glibc 2.36 goes back to
 /// vector loads and stores at 1 MiB (51 against 61 GB/s, measured on Zen 5), and beyond to non-temporal
 /// stores, which are left to it.
 const STRING: std::ops::Range<usize> = 512 << 10..16 << 20;
 
-macro_rules! words {
-    ($($t:ty, $class:ident, $operand:literal, $size:literal;)*) => {$(
-        impl Sealed for $t {
-            #[inline(always)]
-            unsafe fn load_word(p: *const u8) -> $t {
-                let word: $t;
-                // SAFETY: the caller vouches for the memory.
-                unsafe {
-                    std::arch::asm!(
-                        concat!("mov ", $operand, ", ", $size, " ptr [{p}]"),
-                        p = in(reg) p, word = lateout($class) word, options(nostack, preserves_flags, readonly)
-                    );
-                }
-                word
-            }
-            #[inline(always)]
-            unsafe fn store_word(self, p: *mut u8) {
-                // SAFETY: the caller vouches for the memory.
-                unsafe {
-                    std::arch::asm!(
-                        concat!("mov ", $size, " ptr [{p}], ", $operand),
-                        p = in(reg) p, word = in($class) self, options(nostack, preserves_flags)
-                    );
-                }
-            }
-        }
-    )*};
-}
 words! {
-    u8, reg_byte, "{word}", "byte";
-    u16, reg, "{word:x}", "word";
-    u32, reg, "{word:e}", "dword";
-    u64, reg, "{word:r}", "qword";
+    u8, reg_byte, "mov {word}, byte ptr [{p}]", "mov byte ptr [{p}], {word}";
+    u16, reg, "mov {word:x}, word ptr [{p}]", "mov word ptr [{p}], {word:x}";
+    u32, reg, "mov {word:e}, dword ptr [{p}]", "mov dword ptr [{p}], {word:e}";
+    u64, reg, "mov {word:r}, qword ptr [{p}]", "mov qword ptr [{p}], {word:r}";
 }
 
 /// Moves two words, all of which are loaded before any is stored. Aligned words are moved whole: a vector that
