@@ -5,7 +5,7 @@
 use crate::engine::Engine;
 use crate::generic::build::near;
 use crate::member::{Crew, Member};
-use crate::parallel::{Parallel, Part, cuts, part_of};
+use crate::parallel::{AnyPart, Parallel, Part, cuts, part_of};
 use crate::setup::{ANGARA_FLITS_MAX, Angara, Rate, Setup, SetupError};
 use crate::topology::AnyTopology;
 use angara_fabric::raw::{
@@ -75,15 +75,15 @@ pub(crate) fn engine(config: &Setup, p: &Angara, crew: &Crew) -> Result<Box<dyn 
     config.check_threads(parts)?;
     let cuts = cuts(nodes, parts);
     let last = |part: usize| cuts.get(part + 1).copied().unwrap_or(nodes as u32);
-    let part = |part| {
+    let part = |part| -> Result<AnyPart<Crossing>, SetupError> {
         let fabric = build(config, p, Some((cuts[part]..last(part)).collect()))?;
-        Ok(Range { fabric, cuts: cuts.clone() })
+        Ok(Box::new(Range { fabric, cuts: cuts.clone() }))
     };
     if let Crew::Processes(peers) = crew {
         let near = near(&*config.shape, &cuts, peers.rank());
         return Ok(Box::new(Member::new(part(peers.rank())?, peers.clone(), near)));
     }
-    let parts: Vec<Range> = (0..parts).map(part).collect::<Result<_, SetupError>>()?;
+    let parts = (0..parts).map(part).collect::<Result<_, SetupError>>()?;
     let endpoints = cuts.iter().map(|node| node * p.channels as u32).collect();
     Ok(Box::new(Parallel::new(parts, endpoints)?))
 }

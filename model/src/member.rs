@@ -1,7 +1,7 @@
 //! One part of a network, in a process of its own; the other parts are in others.
 
 use crate::engine::Engine;
-use crate::parallel::{Exchange, Part, run};
+use crate::parallel::{AnyPart, Exchange, Sent, run};
 use crate::peers::Peers;
 use crate::setup::SetupError;
 use crate::waits::Waits;
@@ -70,26 +70,26 @@ impl<M: Packed> Exchange<M> for Mail {
 
 /// The engine of one part. Counters, deliveries and loads are those of this part alone; how far time has come and
 /// whether anything is under way is agreed among all.
-pub(crate) struct Member<P> {
-    part: P,
+pub(crate) struct Member<M> {
+    part: AnyPart<M>,
     mail: Mail,
 }
 
-impl<P: Part> Member<P> {
+impl<M: Sent> Member<M> {
     /// The engine of `part`, which has links to the parts `near` and is simulated by the process `peers` is.
-    pub(crate) fn new(part: P, peers: Arc<dyn Peers>, near: Vec<usize>) -> Member<P> {
+    pub(crate) fn new(part: AnyPart<M>, peers: Arc<dyn Peers>, near: Vec<usize>) -> Member<M> {
         let (out, into) = (vec![Vec::new(); near.len()], vec![Vec::new(); near.len()]);
         Member { part, mail: Mail { peers, near, out, into } }
     }
 }
 
-impl<P: Part> Engine for Member<P> {
+impl<M: Sent> Engine for Member<M> {
     fn inject(&mut self, packet: Injection) {
         self.part.inject(packet);
     }
     fn advance(&mut self, to: Tick) {
         let parts = self.mail.peers.count();
-        run(&mut self.part, parts, &mut self.mail, to);
+        run(&mut *self.part, parts, &mut self.mail, to);
     }
     fn now(&self) -> Tick {
         self.part.now()

@@ -22,6 +22,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
+/// What parts can send each other.
+pub(crate) trait Sent: Packed + Send + 'static {}
+
+impl<M: Packed + Send + 'static> Sent for M {}
+
 /// An engine that simulates some of the routers of a network and the endpoints attached to them.
 ///
 /// Beyond [`Engine`]'s contract: `advance` is never asked to go further than
@@ -30,7 +35,7 @@ use std::thread::JoinHandle;
 /// packets delivered, since they may be in different parts.
 pub(crate) trait Part: Engine + 'static {
     /// Message from part to part: a packet, a credit.
-    type Message: Packed + Send + 'static;
+    type Message: Sent;
     /// Least time between an event and anything it causes in another part; at least 1, and the same for all parts.
     fn lookahead(&self) -> Tick;
     /// Hands everything that has left for another part since the last call to `post`: the part, when
@@ -39,6 +44,9 @@ pub(crate) trait Part: Engine + 'static {
     /// Takes something from another part, due after the time this part has reached.
     fn accept(&mut self, due: Tick, message: Self::Message);
 }
+
+/// A part whose type only its messages tell: what parts do together is done once in a window, and compiled once.
+pub(crate) type AnyPart<M> = Box<dyn Part<Message = M>>;
 
 /// The first of each of `parts` ranges that cut `count` things as evenly as possible.
 pub(crate) fn cuts(count: usize, parts: usize) -> Vec<u32> {
@@ -63,9 +71,9 @@ pub(crate) trait Exchange<M> {
 }
 
 /// Advances `part`, one of `parts`, to `to`, in step with the others.
-pub(crate) fn run<P: Part>(part: &mut P, parts: usize, exchange: &mut impl Exchange<P::Message>, to: Tick) {
+pub(crate) fn run<M: Sent>(part: &mut dyn Part<Message = M>, parts: usize, exchange: &mut impl Exchange<M>, to: Tick) {
     let lookahead = part.lookahead();
-    let mut outbox: Vec<Vec<(Tick, P::Message)>> = (0..parts).map(|_| Vec::new()).collect();
+    let mut outbox: Vec<Vec<(Tick, M)>> = (0..parts).map(|_| Vec::new()).collect();
     let mut earliest = part.next_event().unwrap_or(Tick::MAX);
     loop {
         for (other, messages) in outbox.iter_mut().enumerate().filter(|(_, m)| !m.is_empty()) {
@@ -88,19 +96,20 @@ pub(crate) fn run<P: Part>(part: &mut P, parts: usize, exchange: &mut impl Excha
 }
 
 type Mail<M> = Mutex<Vec<(Tick, M)>>;
+type Desk<M> = Mutex<Option<(AnyPart<M>, Tick)>>;
 
 /// State that the threads share. Mail and times exist twice and are used in turn, since a fast thread posts
 /// for the next window while a slow one still reads those of the last.
-struct Shared<P: Part> {
+struct Shared<M: Sent> {
     parts: usize,
     /// Part and goal of each worker: put there by the caller, and back by the worker.
-    desks: Vec<Mutex<Option<(P, Tick)>>>,
+    desks: Vec<Desk<M>>,
     /// Number of the advance under way; workers wait for it to change.
     advance: AtomicUsize,
     /// Workers that have finished it.
     finished: AtomicUsize,
     /// Mail from part f to part t at t·parts + f.
-    mail: [Vec<Mail<P::Message>>; 2],
+    mail: [Vec<Mail<M>>; 2],
     /// Earliest event each part knows of, what it sent included.
     next: [Vec<AtomicU64>; 2],
     arrived: AtomicUsize,
@@ -128,7 +137,7 @@ fn wait_until(mut done: impl FnMut() -> bool) {
     }
 }
 
-impl<P: Part> Shared<P> {
+impl<M: Sent> Shared<M> {
     fn check(&self) {
         assert!(!self.broken.load(Ordering::Relaxed), "another thread of this simulation panicked");
     }
@@ -145,7 +154,7 @@ impl<P: Part> Shared<P> {
             self.round.load(Ordering::Acquire) != round
         });
     }
-    fn seat(&self, me: usize) -> Seat<'_, P> {
+    fn seat(&self, me: usize) -> Seat<'_, M> {
         Seat { shared: self, me, window: 0 }
     }
     /// A worker's life.
@@ -165,7 +174,7 @@ impl<P: Part> Shared<P> {
                 }
             }
             let (mut part, to) = lock(&self.desks[me]).take().expect("the caller left a part");
-            run(&mut part, self.parts, &mut self.seat(me), to);
+            run(&mut *part, self.parts, &mut self.seat(me), to);
             *lock(&self.desks[me]) = Some((part, to));
             self.finished.fetch_add(1, Ordering::Release);
         }
@@ -173,14 +182,14 @@ impl<P: Part> Shared<P> {
 }
 
 /// The exchange of one thread with the others, during one advance.
-struct Seat<'a, P: Part> {
-    shared: &'a Shared<P>,
+struct Seat<'a, M: Sent> {
+    shared: &'a Shared<M>,
     me: usize,
     window: usize,
 }
 
-impl<P: Part> Exchange<P::Message> for Seat<'_, P> {
-    fn post(&mut self, other: usize, messages: &mut Vec<(Tick, P::Message)>) {
+impl<M: Sent> Exchange<M> for Seat<'_, M> {
+    fn post(&mut self, other: usize, messages: &mut Vec<(Tick, M)>) {
         let mail = &self.shared.mail[self.window % 2];
         // Empty by now, so this gives the memory of an earlier window back to be used again.
         std::mem::swap(&mut *lock(&mail[other * self.shared.parts + self.me]), messages);
@@ -191,7 +200,7 @@ impl<P: Part> Exchange<P::Message> for Seat<'_, P> {
         self.shared.barrier();
         next.iter().map(|n| n.load(Ordering::Relaxed)).min().expect("at least one part")
     }
-    fn take(&mut self, accept: &mut dyn FnMut(Tick, P::Message)) {
+    fn take(&mut self, accept: &mut dyn FnMut(Tick, M)) {
         let (parts, mail) = (self.shared.parts, &self.shared.mail[self.window % 2]);
         for from in 0..parts {
             for (due, message) in lock(&mail[self.me * parts + from]).drain(..) {
@@ -219,22 +228,22 @@ impl Drop for Guard<'_> {
 
 /// An engine of several parts, each with a thread of its own while time advances; the caller's thread takes the
 /// first. Between calls all parts are here.
-pub(crate) struct Parallel<P: Part> {
-    parts: Vec<Option<P>>,
+pub(crate) struct Parallel<M: Sent> {
+    parts: Vec<Option<AnyPart<M>>>,
     /// First endpoint of every part.
     endpoints: Vec<u32>,
-    shared: Arc<Shared<P>>,
+    shared: Arc<Shared<M>>,
     workers: Vec<JoinHandle<()>>,
     delivered: VecDeque<Delivery>,
     lost: VecDeque<Lost>,
 }
 
-impl<P: Part> Parallel<P> {
+impl<M: Sent> Parallel<M> {
     /// An engine of `parts`, in order of their endpoints; part p has those from `endpoints[p]` on.
     ///
     /// # Errors
     /// The system does not start as many threads.
-    pub(crate) fn new(parts: Vec<P>, endpoints: Vec<u32>) -> Result<Parallel<P>, SetupError> {
+    pub(crate) fn new(parts: Vec<AnyPart<M>>, endpoints: Vec<u32>) -> Result<Parallel<M>, SetupError> {
         let n = parts.len();
         let both = |count: usize| [0, 1].map(|_| (0..count).map(|_| Mutex::default()).collect());
         let shared = Arc::new(Shared {
@@ -265,10 +274,10 @@ impl<P: Part> Parallel<P> {
         }
         Ok(engine)
     }
-    fn parts(&self) -> impl Iterator<Item = &P> {
+    fn parts(&self) -> impl Iterator<Item = &AnyPart<M>> {
         self.parts.iter().map(|p| p.as_ref().expect("all parts are here between calls"))
     }
-    fn parts_mut(&mut self) -> impl Iterator<Item = &mut P> {
+    fn parts_mut(&mut self) -> impl Iterator<Item = &mut AnyPart<M>> {
         self.parts.iter_mut().map(|p| p.as_mut().expect("all parts are here between calls"))
     }
     /// Collects the parts' deliveries in order of (tail, destination).
@@ -286,7 +295,7 @@ impl<P: Part> Parallel<P> {
     }
 }
 
-impl<P: Part> Engine for Parallel<P> {
+impl<M: Sent> Engine for Parallel<M> {
     fn inject(&mut self, packet: Injection) {
         let part = part_of(&self.endpoints, packet.src);
         self.parts[part].as_mut().expect("all parts are here between calls").inject(packet);
@@ -301,7 +310,7 @@ impl<P: Part> Engine for Parallel<P> {
         shared.advance.fetch_add(1, Ordering::Release);
         self.workers.iter().for_each(|w| w.thread().unpark());
         let first = self.parts[0].as_mut().expect("all parts are here between calls");
-        run(first, shared.parts, &mut shared.seat(0), to);
+        run(&mut **first, shared.parts, &mut shared.seat(0), to);
         wait_until(|| {
             shared.check();
             shared.finished.load(Ordering::Acquire) == self.workers.len()
@@ -315,7 +324,7 @@ impl<P: Part> Engine for Parallel<P> {
         self.parts().next().expect("at least one part").now()
     }
     fn next_event(&self) -> Option<Tick> {
-        self.parts().filter_map(Engine::next_event).min()
+        self.parts().filter_map(|p| p.next_event()).min()
     }
     fn deliveries(&mut self) -> &mut VecDeque<Delivery> {
         &mut self.delivered
@@ -324,7 +333,7 @@ impl<P: Part> Engine for Parallel<P> {
         self.lost.pop_front()
     }
     fn counters(&self) -> Totals {
-        self.parts().map(Engine::counters).fold(Totals::default(), |a, b| Totals {
+        self.parts().map(|p| p.counters()).fold(Totals::default(), |a, b| Totals {
             injected: a.injected + b.injected,
             delivered: a.delivered + b.delivered,
             delivered_flits: a.delivered_flits + b.delivered_flits,
@@ -359,14 +368,14 @@ impl<P: Part> Engine for Parallel<P> {
         if injected != delivered + lost {
             return Err(Inconsistent(format!("{injected} packets injected, {delivered} delivered, {lost} dropped")));
         }
-        self.parts().try_for_each(Engine::check_idle)
+        self.parts().try_for_each(|p| p.check_idle())
     }
     fn memory_bytes(&self) -> usize {
-        self.parts().map(Engine::memory_bytes).sum::<usize>() + self.delivered.capacity() * size_of::<Delivery>()
+        self.parts().map(|p| p.memory_bytes()).sum::<usize>() + self.delivered.capacity() * size_of::<Delivery>()
     }
 }
 
-impl<P: Part> Drop for Parallel<P> {
+impl<M: Sent> Drop for Parallel<M> {
     fn drop(&mut self) {
         self.shared.quit.store(true, Ordering::Release);
         for worker in self.workers.drain(..) {

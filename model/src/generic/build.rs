@@ -4,7 +4,7 @@ use super::routers::{Range, Routers, links};
 use super::state::WINDOW;
 use crate::engine::Engine;
 use crate::member::{Crew, Member};
-use crate::parallel::{Parallel, Part, cuts, part_of};
+use crate::parallel::{AnyPart, Parallel, Part, cuts, part_of};
 use crate::setup::{Generic, SetupError, Switching};
 use crate::topology::{Route, Routing, Topology};
 use crate::wormhole;
@@ -27,14 +27,14 @@ pub(crate) struct Cuts {
 }
 
 /// The parts that links join with part `part`.
-pub(crate) fn near(topology: &(impl Topology + ?Sized), cuts: &[u32], part: usize) -> Vec<usize> {
+pub(crate) fn near(topology: &dyn Topology, cuts: &[u32], part: usize) -> Vec<usize> {
     let joined = links(topology).map(|(from, _, to)| [from, to].map(|router| part_of(cuts, router)));
     let others = joined.filter(|[a, b]| (*a == part) != (*b == part)).map(|[a, b]| if a == part { b } else { a });
     others.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 impl Cuts {
-    pub(crate) fn new(topology: &impl Topology, crew: &Crew) -> Result<Cuts, SetupError> {
+    pub(crate) fn new(topology: &dyn Topology, crew: &Crew) -> Result<Cuts, SetupError> {
         let (routers, endpoints) = (topology.routers(), topology.endpoints());
         let cuts = cuts(routers, crew.parts(routers.min(PARTS_MAX))?);
         // Endpoints are attached in ascending order, so those of a range of routers are a range, too.
@@ -60,10 +60,10 @@ impl Cuts {
         Ok(match (self.routers.len(), &self.crew) {
             (1, _) => Box::new(part(self.range(0))),
             (_, Crew::Processes(peers)) => {
-                Box::new(Member::new(part(self.range(peers.rank())), peers.clone(), self.near.clone()))
+                Box::new(Member::new(Box::new(part(self.range(peers.rank()))), peers.clone(), self.near.clone()))
             }
             (n, Crew::Threads(_)) => {
-                let parts = (0..n).map(|p| part(self.range(p))).collect();
+                let parts = (0..n).map(|p| Box::new(part(self.range(p))) as AnyPart<P::Message>).collect();
                 Box::new(Parallel::new(parts, self.endpoints.clone())?)
             }
         })

@@ -42,7 +42,7 @@ impl Range<'_> {
         cuts[part]..cuts.get(part + 1).copied().unwrap_or(all as u32)
     }
     /// The ports of a router, as seen from this part.
-    pub(crate) fn ports<const N: usize, const P: usize>(&self, topology: &impl Topology, router: u32) -> [Port; P] {
+    pub(crate) fn ports<const N: usize, const P: usize>(&self, topology: &dyn Topology, router: u32) -> [Port; P] {
         std::array::from_fn(|port| {
             let end = if port < topology.ports() { topology.output(router, port as u8) } else { End::Open };
             let (peer, wire, part) = match end {
@@ -99,12 +99,12 @@ pub(super) struct Routers<T, const N: usize, const P: usize, const W: usize, con
 }
 
 /// Cycles beyond one that a flit takes on the longest link.
-pub(crate) fn longest(topology: &impl Topology) -> u8 {
+pub(crate) fn longest(topology: &dyn Topology) -> u8 {
     links(topology).map(|(r, p, _)| topology.delay(r, p) - 1).max().unwrap_or(0)
 }
 
 /// All links: router, port, and the router they lead to.
-pub(crate) fn links(topology: &(impl Topology + ?Sized)) -> impl Iterator<Item = (u32, u8, u32)> {
+pub(crate) fn links(topology: &dyn Topology) -> impl Iterator<Item = (u32, u8, u32)> {
     let ports = (0..topology.routers() as u32).flat_map(|r| (0..topology.ports() as u8).map(move |p| (r, p)));
     ports.filter_map(|(r, p)| match topology.output(r, p) {
         End::Router { router, .. } => Some((r, p, router)),
