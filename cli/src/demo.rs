@@ -1,8 +1,8 @@
 //! `angara demo`: the whole thing in one command.
 //!
-//! Builds what is missing, compiles an example with `oshcc`, runs it as 8 processes on a 2x2x2
-//! torus, once with direct stores and once through the emulated adapters and links, and shows
-//! result, time and the traffic on each link.
+//! Compiles an example with `oshcc`, runs it as 8 processes on a 2x2x2 torus, once with direct stores
+//! and once through the emulated adapters and links, and shows result, time and the traffic on each
+//! link. In a checkout it first builds what is missing; after `cargo demo` nothing is.
 
 use angara_abi::account::Class;
 use angara_client::daemon::WhereArgs;
@@ -35,7 +35,7 @@ pub(crate) fn main(args: DemoArgs) -> Result<u8, Failed> {
     let bin = install::bin_dir()?;
     oshcc::require_cc()?;
     if let Some(checkout) = install::checkout(&bin).filter(|_| !args.no_build) {
-        example::build(&bin, &checkout)?;
+        example::build(&bin, &checkout, checkout.cargo_build_for_demo())?;
     }
     let source = example::find(&bin, EXAMPLE)?;
     let temporary = Temporary::new("demo")?;

@@ -94,8 +94,10 @@ pub fn build_hint(bin: &Path) -> String {
 pub struct Checkout {
     /// The repository.
     pub root: PathBuf,
-    /// What cargo is told to build the same again: profile and target directory.
-    build: [OsString; 3],
+    /// The profile it was built in.
+    profile: OsString,
+    /// Cargo's directory for what it builds.
+    target: PathBuf,
 }
 
 /// If `bin` is where cargo has put this build: its checkout, wherever the target directory lies.
@@ -112,9 +114,7 @@ pub fn checkout(bin: &Path) -> Option<Checkout> {
         name if name == "debug" => OsStr::new("dev"),
         name => name,
     };
-    let mut target = OsString::from("--target-dir=");
-    target.push(bin.parent()?);
-    Some(Checkout { root, build: ["--profile".into(), profile.into(), target] })
+    Some(Checkout { root, profile: profile.into(), target: bin.parent()?.into() })
 }
 
 impl Checkout {
@@ -122,20 +122,29 @@ impl Checkout {
     pub fn cargo_build(&self) -> Command {
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         // Else cargo would put one more directory between.
-        cargo.arg("build").args(&self.build).current_dir(&self.root).env_remove("CARGO_BUILD_TARGET");
+        cargo.arg("build").arg("--profile").arg(&self.profile).arg("--target-dir").arg(&self.target);
+        cargo.current_dir(&self.root).env_remove("CARGO_BUILD_TARGET");
+        cargo
+    }
+
+    /// Cargo, about to build there what OpenSHMEM programs take to be compiled and run.
+    pub fn cargo_build_for_demo(&self) -> Command {
+        let mut cargo = angara_demo::cargo_build(&self.profile, &self.target);
+        cargo.current_dir(&self.root);
         cargo
     }
 
     /// The same, for people.
     pub fn hint(&self) -> String {
-        let [_, profile, target] = &self.build;
-        let profile = match profile.to_str() {
+        let profile = match self.profile.to_str() {
             Some("dev") => String::new(),
             Some("release") => " --release".into(),
-            _ => format!(" --profile {}", profile.display()),
+            _ => format!(" --profile {}", self.profile.display()),
         };
-        let usual = OsString::from(format!("--target-dir={}/target", self.root.display()));
-        let target = if *target == usual { String::new() } else { format!(" {}", target.display()) };
+        let target = match self.target == self.root.join("target") {
+            true => String::new(),
+            false => format!(" --target-dir={}", self.target.display()),
+        };
         format!("cargo build{profile}{target} (in {})", self.root.display())
     }
 }
@@ -183,15 +192,14 @@ mod tests {
             std::fs::create_dir_all(&bin).unwrap();
             std::fs::write(bin.join("angara.d"), "").unwrap();
             let found = checkout(&bin).unwrap();
-            let target = format!("--target-dir={}", root.join("out").display());
+            let target = root.join("out");
             assert_eq!(found.root, ours);
-            assert_eq!(found.build, ["--profile", name, &target].map(OsString::from));
-            assert_eq!(found.hint(), format!("cargo build{words} {target} (in {})", ours.display()));
+            assert_eq!(found.profile, name);
+            assert_eq!(found.target, target);
+            let told = format!("cargo build{words} --target-dir={} (in {})", target.display(), ours.display());
+            assert_eq!(found.hint(), told);
         }
-        let usual = Checkout {
-            root: "/x".into(),
-            build: ["--profile", "release", "--target-dir=/x/target"].map(OsString::from),
-        };
+        let usual = Checkout { root: "/x".into(), profile: "release".into(), target: "/x/target".into() };
         assert_eq!(usual.hint(), "cargo build --release (in /x)");
         std::fs::remove_dir_all(root).unwrap();
     }

@@ -45,7 +45,7 @@ impl BuildArgs {
     /// Has cargo build everything if that was asked for. Without it everything has to be there.
     pub fn prepare(&self, bin: &Path) -> Result<(), Failed> {
         match (install::checkout(bin), self.build) {
-            (Some(checkout), true) => build(bin, &checkout),
+            (Some(checkout), true) => build(bin, &checkout, checkout.cargo_build()),
             (None, true) => {
                 let what = format!("--build is for a source checkout, and {} is not of one", bin.display());
                 Err(Failed::usage(what, "leave it out"))
@@ -64,10 +64,10 @@ fn complete(bin: &Path) -> bool {
     install::lib_dir(bin).is_some() && install::fabricd().is_ok() && bin.join("oshcc").is_file()
 }
 
-/// Has cargo bring every part of a checkout up to date: `cargo run` builds only this program.
-pub fn build(bin: &Path, checkout: &Checkout) -> Result<(), Failed> {
-    say!("== building daemon, library and compiler wrapper: {}", checkout.hint())?;
-    match checkout.cargo_build().status() {
+/// Has `cargo` bring parts of a checkout up to date: `cargo run` builds only this program.
+pub fn build(bin: &Path, checkout: &Checkout, mut cargo: Command) -> Result<(), Failed> {
+    say!("== building daemon, library and compiler wrapper (in {})", checkout.root.display())?;
+    match cargo.status() {
         Ok(status) if status.success() => Ok(()),
         Ok(_) => Err(Failed::runtime("cargo build failed", "see its messages above")),
         // No cargo: fine if everything is there already.
@@ -85,7 +85,7 @@ pub fn find(bin: &Path, name: &str) -> Result<PathBuf, Failed> {
         let looked = places.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(", ");
         Failed::runtime(
             format!("example {name} not found (looked in {looked})"),
-            "install the whole tree, examples included, or run this in a source checkout: cargo run --release -- demo",
+            "install the whole tree, examples included, or run `cargo demo` in a source checkout",
         )
     })
 }
