@@ -10,8 +10,17 @@
 //! its load of `sleepers`. A `SeqCst` fence on both sides is the strongest instance and proves the
 //! protocol; the negative tests take each fence away and show that the checker then finds the
 //! lost wake-up, so the model is able to fail.
+//!
+//! The order of memory is that of `docs/explain/memory-order.md`. Models use the operations of [`crate::order`] themselves, so
+//! a weaker one fails them; what loom does not try, [`reordered`] does.
 
+mod credit;
+mod effects;
 mod mailbox;
+mod puts;
+pub(crate) mod reordered;
+mod shared;
+mod waits;
 
 use crate::memory::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::packet::{Address, Header, PacketType, Tail, Vc, seal};
@@ -25,6 +34,12 @@ fn check(preemptions: usize, f: impl Fn() + Sync + Send + 'static) {
     model.preemption_bound = Some(preemptions);
     model.max_branches = 100_000;
     model.check(f);
+}
+
+/// A thread of a model with its share of the memory.
+fn spawn<T: Send + Sync + 'static>(words: &Arc<T>, f: impl FnOnce(&T) + 'static) -> loom::thread::JoinHandle<()> {
+    let words = words.clone();
+    loom::thread::spawn(move || f(&words))
 }
 
 /// Both queues with capacities small enough to explore.

@@ -4,8 +4,8 @@
 //! instruction, and keeps the compiler from changing the order. aarch64 promises neither, and there each is a barrier.
 //! What leans on which is listed in `docs/explain/memory-order.md`.
 
+use super::sync::{Ordering, fence};
 use std::sync::atomic::{AtomicI16, AtomicI32, AtomicI64, AtomicIsize, AtomicU16, AtomicU32, AtomicU64, AtomicUsize};
-use std::sync::atomic::{Ordering, compiler_fence, fence};
 
 /// Whoever sees a store that comes after this sees all stores before it, and no load before it reads what was stored in answer.
 #[inline(always)]
@@ -23,26 +23,29 @@ pub fn between_puts() {
 /// which every processor needs for this order, and none takes an instruction on this side.
 #[inline(always)]
 pub fn before_a_look_for_sleepers() {
-    compiler_fence(Ordering::SeqCst);
+    std::sync::atomic::compiler_fence(Ordering::SeqCst);
 }
 
 /// An aligned integer that another process writes by one store while this one looks at it.
-pub trait Watched: Copy {
+pub trait Watched {
+    /// What is read of it: itself, except in models, where a word of shared memory is one of the model checker's.
+    type Value: Copy;
     /// The value now; nothing else is said by it.
     ///
     /// # Safety
     /// `p` is readable.
-    unsafe fn look(p: *const Self) -> Self;
+    unsafe fn look(p: *const Self) -> Self::Value;
     /// Stores it whole, in no order.
     ///
     /// # Safety
     /// `p` is writable.
-    unsafe fn set(p: *mut Self, value: Self);
+    unsafe fn set(p: *mut Self, value: Self::Value);
 }
 
 macro_rules! watched {
     ($($t:ty, $atomic:ident;)*) => {$(
         impl Watched for $t {
+            type Value = $t;
             #[inline(always)]
             unsafe fn look(p: *const $t) -> $t {
                 // SAFETY: the caller vouches for the memory, and a load changes nothing.
@@ -66,11 +69,11 @@ watched! {
 /// # Safety
 /// `p` is readable.
 #[inline(always)]
-pub unsafe fn seen<T: Watched>(p: *const T, come: impl FnOnce(T) -> bool) -> bool {
+pub unsafe fn seen<T: Watched>(p: *const T, come: impl FnOnce(T::Value) -> bool) -> bool {
     // SAFETY: the caller promises what the callee asks for.
     let yes = come(unsafe { T::look(p) });
-    // Where it costs nothing it needs no branch, either.
-    if cfg!(target_arch = "x86_64") || yes {
+    // Where it costs nothing it needs no branch, either. Models are of the weaker one.
+    if cfg!(all(target_arch = "x86_64", not(loom))) || yes {
         fence(Ordering::Acquire);
     }
     yes
@@ -81,7 +84,7 @@ pub unsafe fn seen<T: Watched>(p: *const T, come: impl FnOnce(T) -> bool) -> boo
 /// # Safety
 /// `p` is readable.
 #[inline(always)]
-pub unsafe fn read<T: Watched>(p: *const T) -> T {
+pub unsafe fn read<T: Watched>(p: *const T) -> T::Value {
     // SAFETY: the caller promises what the callee asks for.
     let value = unsafe { T::look(p) };
     fence(Ordering::Acquire);

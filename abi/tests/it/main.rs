@@ -2,5 +2,6 @@
 
 mod decoders;
 mod endings;
+mod litmus;
 mod memory;
 mod queues;

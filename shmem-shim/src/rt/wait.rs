@@ -19,7 +19,7 @@ pub(crate) const CMP_LT: int = 5;
 pub(crate) const CMP_LE: int = 6;
 
 /// Types one can wait on: integers.
-pub(crate) trait Waitable: order::Watched + PartialOrd + Display {
+pub(crate) trait Waitable: order::Watched<Value = Self> + Copy + PartialOrd + Display {
     /// Some are below 0.
     const SIGNED: bool;
     /// Its bits; those above its width do not count.
