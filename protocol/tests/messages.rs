@@ -56,6 +56,7 @@ fn message(which: usize, pes: u32, key: &str) -> String {
         name: key.clone(),
         alloc: pes.is_multiple_of(2).then_some(Alloc::Auto),
         open: false,
+        heterogeneous: false,
     };
     let json = match which {
         0 => serde_json::to_string(&Request::JobCreate(spec)),
@@ -66,6 +67,7 @@ fn message(which: usize, pes: u32, key: &str) -> String {
             job: JobId::new(pes),
             key,
             pe: 0,
+            architecture: angara_abi::Architecture::Aarch64,
             statics: vec![4096, u64::MAX],
         }),
         4 => serde_json::to_string(&AdapterRequest::TreeOpen { root: pes, pes: vec![0, pes] }),

@@ -1,8 +1,7 @@
 //! The control plane of a real daemon: what it grants, what it refuses, what it leaves behind.
 
-use angara_abi::ABI_VERSION;
-use angara_abi::JobId;
 use angara_abi::job::{JobState, Reach};
+use angara_abi::{ABI_VERSION, Architecture, JobId};
 use angara_protocol::msg::{AdapterReply, AdapterRequest, Event, JobSpec, Line, Map, Path, Reply};
 use angara_tests::client::{Client, Socket, attach_all, attach_request};
 use angara_tests::daemon::{Daemon, Job, spec};
@@ -126,6 +125,7 @@ fn attaching_checks_everything_a_client_says() {
         job,
         key: key.into(),
         pe,
+        architecture: Architecture::HERE,
         statics: statics.to_vec(),
     };
     let (v, id, key) = (ABI_VERSION, job.id, &job.key);
