@@ -123,10 +123,7 @@ impl Job {
     /// Lets a program of this architecture take part, unless the first PE's is another one, which is told, and the job has
     /// not been declared heterogeneous.
     pub(crate) fn admit(&mut self, architecture: Architecture) -> Result<(), Architecture> {
-        match *self.architecture.get_or_insert(architecture) {
-            first if first == architecture || self.spec.heterogeneous => Ok(()),
-            first => Err(first),
-        }
+        admit(&mut self.architecture, architecture, self.spec.heterogeneous)
     }
 
     /// Static segments of `program` that are symmetric. In a heterogeneous job there are none: variables of two executables
@@ -246,6 +243,13 @@ pub(crate) fn show_segments(segments: &[u64]) -> String {
     }
 }
 
+fn admit(first: &mut Option<Architecture>, own: Architecture, heterogeneous: bool) -> Result<(), Architecture> {
+    match *first.get_or_insert(own) {
+        first if first == own || heterogeneous => Ok(()),
+        first => Err(first),
+    }
+}
+
 /// `who` runs a program of another architecture than the first PE.
 pub(crate) fn other_architecture(who: &str, own: Architecture, job: JobId, first: Architecture) -> Failure {
     failure(
@@ -263,6 +267,18 @@ pub(crate) fn unknown(id: JobId) -> Failure {
 mod tests {
     use super::*;
     use crate::machine::Real;
+
+    #[test]
+    fn the_first_pe_decides_on_the_architecture_unless_there_may_be_two() {
+        use Architecture::{Aarch64, X86_64};
+        let mut first = None;
+        let steps = [(X86_64, false), (Aarch64, false), (X86_64, false), (Aarch64, true), (Aarch64, false)];
+        let all = steps.map(|(own, heterogeneous)| admit(&mut first, own, heterogeneous));
+        assert_eq!(all, [Ok(()), Err(X86_64), Ok(()), Ok(()), Err(X86_64)]);
+        let refusal = other_architecture("PE 3", Aarch64, JobId::new(7), X86_64);
+        assert_eq!(refusal.message, "PE 3 runs a program for aarch64, and the first PE of job 7 one for x86-64");
+        assert!(refusal.remedy.contains("--heterogeneous"), "{refusal:?}");
+    }
 
     #[test]
     fn keys_are_long_and_differ() {
