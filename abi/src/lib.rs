@@ -32,13 +32,15 @@ pub use chip::{account, capture, csr, desc, packet, queue};
 #[cfg(not(loom))]
 pub use chip::{channel, clock};
 #[cfg(not(loom))]
+pub use control::architecture::Architecture;
+#[cfg(not(loom))]
 pub use control::job_id::JobId;
 #[cfg(not(loom))]
 pub use control::{inside, job, note, program_clock};
 pub use memory::{copy, order, shm, wait};
 
 /// Version of every layout in this crate and of every message in `angara-protocol`. Daemon and client must agree exactly.
-pub const ABI_VERSION: u32 = 13;
+pub const ABI_VERSION: u32 = 14;
 /// First eight bytes of every page that starts with a [`shm::PageHeader`]: `ANGARA\0` and the page kind.
 pub const MAGIC: [u8; 7] = *b"ANGARA\0";
 /// Bytes in one flit (paper 000, section 2: 128 bits).

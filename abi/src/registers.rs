@@ -337,6 +337,8 @@ fn job_table() -> String {
             (hex(at::EXIT_STATUS), "i32 exit status it gave"),
             (hex(at::HEAP_STRIDE), "u64 bytes from one heap slice to the next"),
             (hex(at::STATIC_STRIDE), "u64 bytes from one static slice to the next; 0 until the first PE attached"),
+            (hex(at::OPEN), "u32 1: PEs are seats that processes take and leave"),
+            (hex(at::HETEROGENEOUS), "u32 1: PEs may be of several architectures; only the heap is symmetric"),
             (hex(at::DAEMON_SLEEPS), "u32 non-zero: a post must ring the doorbell eventfd"),
             (hex(at::DAEMON_CORE), "u32 core the data plane was seen on last, plus one"),
             (pe(0), "u32 node of the PE"),

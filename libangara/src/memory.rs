@@ -374,6 +374,7 @@ impl Memory {
             collectives: Collectives::P2p,
             crowded: false,
             open: false,
+            heterogeneous: false,
         };
         let make = |name, len| Mapping::create(name, len, Access::Shared).map(|(_, map)| map).map_err(failed);
         let entry = PeEntry { node: 0, coords: shape.coords(0), endpoint: 0, seat: Seat::TAKEN };
@@ -425,6 +426,8 @@ impl Memory {
             let why = format!("it describes {} PEs where the launcher announced {pes}", geometry.pes);
             return Err(Error::layout("job page", why));
         }
+        // Whatever this executable has lies elsewhere in others.
+        let segments = if geometry.heterogeneous { &[] } else { segments };
         let total = |stride: usize, what: &'static str| {
             stride.checked_mul(pes).ok_or_else(|| Error::layout(what, format!("stride {stride} too large")))
         };

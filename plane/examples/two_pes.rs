@@ -39,6 +39,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         collectives: Collectives::Auto,
         crowded: false,
         open: false,
+        heterogeneous: false,
     };
     let identity = Identity { id: JobId::new(1), slot: JobSlot::new(0), generation: 1, uid: 0 };
     let entry = |node| PeEntry { node, coords: shape.coords(node), endpoint: 0, seat: Seat::FREE };

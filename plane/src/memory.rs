@@ -464,6 +464,7 @@ pub(crate) mod tests {
             collectives: Collectives::Auto,
             crowded: false,
             open: false,
+            heterogeneous: false,
         };
         let entry = PeEntry { node: 0, coords: shape.coords(0), endpoint: 0, seat: Seat::FREE };
         let identity = Identity { id: JobId::new(1), slot: JobSlot::new(0), generation: 1, uid: 0 };

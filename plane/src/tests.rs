@@ -65,8 +65,17 @@ fn plane(jobs: usize, virtual_time: Option<VirtualTime>) -> (DataPlane, Vec<Clie
     let job = |slot: JobSlot| {
         let (barrier, collectives) = (Barrier::Auto, Collectives::Auto);
         let (heap_stride, static_stride) = (STREAM as usize + 8192, 0);
-        let geometry =
-            Geometry { pes: 2, shape, heap_stride, static_stride, barrier, collectives, crowded: false, open: false };
+        let geometry = Geometry {
+            pes: 2,
+            shape,
+            heap_stride,
+            static_stride,
+            barrier,
+            collectives,
+            crowded: false,
+            open: false,
+            heterogeneous: false,
+        };
         let entry = |node| PeEntry { node, coords: shape.coords(node), endpoint: slot.number(), seat: Seat::FREE };
         let identity = Identity { id: JobId::new(u32::from(slot.number()) + 1), slot, generation: 1, uid: 0 };
         JobMemory::create(

@@ -8,9 +8,9 @@
 
 use crate::absence::Absence;
 pub use crate::report::*;
-use angara_abi::JobId;
 use angara_abi::account::Load;
 use angara_abi::job::{Barrier, Collectives};
+use angara_abi::{Architecture, JobId};
 use angara_net::torus::{NodeId, Shape};
 use angara_net::{Link, NodeSet};
 use serde::{Deserialize, Serialize};
@@ -77,6 +77,9 @@ pub struct JobSpec {
     /// by a request for a job.
     #[serde(default)]
     pub open: bool,
+    /// Its PEs may be programs of several architectures. Only the heap is symmetric.
+    #[serde(default)]
+    pub heterogeneous: bool,
 }
 
 /// How the nodes of a job are found that it has for itself.
@@ -547,6 +550,10 @@ pub enum AdapterRequest {
         key: String,
         /// PE.
         pe: u32,
+        /// What its program was compiled for. Clients of another [`angara_abi::ABI_VERSION`] may not say it, and are
+        /// refused for that version.
+        #[serde(default)]
+        architecture: Architecture,
         /// Bytes of each symmetric static segment, page-rounded, in address order.
         statics: Vec<u64>,
     },

@@ -1,6 +1,6 @@
 //! Messages that another process wrote: valid ones survive a round trip, and no input makes a parser panic.
 
-use angara_abi::JobId;
+use angara_abi::{Architecture, JobId};
 use angara_protocol::msg::{AdapterReply, AdapterRequest, Alloc, JobSpec, Line, Map, Path, Request};
 use proptest::prelude::*;
 
@@ -42,6 +42,16 @@ proptest! {
     }
 }
 
+#[test]
+fn architectures_are_spelt_as_in_sentences() {
+    for one in [Architecture::X86_64, Architecture::Aarch64] {
+        assert_eq!(serde_json::to_string(&one).expect("plain data"), format!("\"{one}\""));
+    }
+    // Older clients do not say it, and shall be told that they are old.
+    let old = r#"{"req":"attach","abi":13,"job":1,"key":"","pe":0,"statics":[]}"#;
+    assert!(matches!(serde_json::from_str(old), Ok(AdapterRequest::Attach { abi: 13, .. })));
+}
+
 fn message(which: usize, pes: u32, key: &str) -> String {
     let key = key.to_string();
     let spec = JobSpec {
@@ -56,6 +66,7 @@ fn message(which: usize, pes: u32, key: &str) -> String {
         name: key.clone(),
         alloc: pes.is_multiple_of(2).then_some(Alloc::Auto),
         open: false,
+        heterogeneous: false,
     };
     let json = match which {
         0 => serde_json::to_string(&Request::JobCreate(spec)),
@@ -66,6 +77,7 @@ fn message(which: usize, pes: u32, key: &str) -> String {
             job: JobId::new(pes),
             key,
             pe: 0,
+            architecture: Architecture::Aarch64,
             statics: vec![4096, u64::MAX],
         }),
         4 => serde_json::to_string(&AdapterRequest::TreeOpen { root: pes, pes: vec![0, pes] }),

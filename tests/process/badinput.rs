@@ -387,6 +387,13 @@ fn wrong_faults_and_options() {
         refused(&["plan", "routes", "--torus", "4x2x2", "--fault", words], 2, &[&format!("did you mean `{meant}`?")]);
     }
     refused(&["sim", "sep"], 2, &["unrecognized subcommand 'sep'", "Usage: angara sim <COMMAND>"]);
+    for (more, named) in [
+        (&["--clock", "virtual", "--virtual-tsc"][..], "--virtual-tsc"),
+        (&["--clock", "virtual", "--pes-as", "coroutines"], "--pes-as coroutines"),
+    ] {
+        let words = [&["run", "-n", "2", "--heterogeneous"], more, &["true"]].concat();
+        refused(&words, 2, &[&format!("--heterogeneous cannot be had with {named}"), "leave one of them out"]);
+    }
     refused(&["run", "-n", "2", "--path", "teleport", "true"], 2, &["teleport", "direct"]);
     refused(&["run", "-n", "2", "--barrier", "fast", "true"], 2, &["fast", "multiphase"]);
     refused(&["run", "-n", "2", "--map", "random", "true"], 2, &["random:1"]);

@@ -1,9 +1,8 @@
 //! The control plane of a real daemon: what it grants, what it refuses, what it leaves behind.
 
-use angara_abi::ABI_VERSION;
-use angara_abi::JobId;
 use angara_abi::job::{JobState, Reach};
-use angara_protocol::msg::{AdapterReply, AdapterRequest, Event, JobSpec, Line, Map, Path, Reply};
+use angara_abi::{ABI_VERSION, Architecture, JobId};
+use angara_protocol::msg::{AdapterReply, AdapterRequest, Event, FdRole, JobSpec, Line, Map, Path, Reply};
 use angara_tests::client::{Client, Socket, attach_all, attach_request};
 use angara_tests::daemon::{Daemon, Job, spec};
 use angara_tests::process::{PATIENCE, Running, wait_readable};
@@ -126,9 +125,31 @@ fn attaching_checks_everything_a_client_says() {
         job,
         key: key.into(),
         pe,
+        architecture: Architecture::HERE,
         statics: statics.to_vec(),
     };
     let (v, id, key) = (ABI_VERSION, job.id, &job.key);
+    let here = Architecture::HERE;
+    let there = if here == Architecture::X86_64 { Architecture::Aarch64 } else { Architecture::X86_64 };
+    let other = |job: &Job, pe, statics| AdapterRequest::Attach {
+        abi: v,
+        job: job.id,
+        key: job.key.clone(),
+        pe,
+        architecture: there,
+        statics,
+    };
+    let both = format!("PE 1 runs a program for {there}, and the first PE of job {id} one for {here}");
+    let f = Socket::connect(daemon.dir()).refused(&other(&job, 1, vec![]));
+    assert!(f.message.contains(&both) && f.remedy.contains("angara run --heterogeneous"), "{f:?}");
+    // In a job that was declared so, whatever static data programs have stays their own.
+    let declared = c.create(JobSpec { heterogeneous: true, ..spec(2, Path::Auto) }).expect("a heterogeneous job");
+    let of_it = Client::attach(daemon.dir(), &declared, 0).expect("attach");
+    match Socket::connect(daemon.dir()).ask(&other(&declared, 1, vec![8192])) {
+        Some((AdapterReply::Attached { fds }, _)) => assert!(!fds.contains(&FdRole::Static), "{fds:?}"),
+        other => panic!("{:?}", other.map(|o| o.0)),
+    }
+    drop(of_it);
     for (request, part) in [
         (with(v + 1, id, key, 1, statics), "ABI version"),
         (with(v, JobId::new(id.number() + 9), key, 1, statics), "there is no job"),

@@ -402,6 +402,7 @@ fn control_line(rng: &mut Rng, own_job: JobId) -> Vec<u8> {
             heap_may_shrink: false,
             name: text(rng),
             open: false,
+            heterogeneous: false,
             ..spec(1, Path::Auto)
         }),
     };
@@ -471,6 +472,7 @@ fn random_adapter_datagrams_harm_nobody() {
                     job: JobId::new(rng.u32()),
                     key: String::new(),
                     pe: 0,
+                    architecture: angara_abi::Architecture::HERE,
                     statics: vec![rng.u64(); 100],
                 },
             };

@@ -5,7 +5,7 @@ use angara_abi::channel::Fault;
 use angara_abi::desc::Op;
 use angara_abi::queue::QueueMemory;
 use angara_abi::shm::Mapping;
-use angara_abi::{ABI_VERSION, JobId};
+use angara_abi::{ABI_VERSION, Architecture, JobId};
 use angara_protocol::msg::{AdapterReply, AdapterRequest, Failure, FdRole, Path, Request};
 use angara_tests::Test;
 use angara_tests::client::{Client, Socket, attach_request};
@@ -68,7 +68,8 @@ fn attach_is_refused_for_wrong_versions_keys_and_seats() {
     let job = arena.job(2);
     let dir = arena.daemon.dir().to_owned();
     let attach = |abi, job: &Job, key: &str, pe, statics| {
-        let request = AdapterRequest::Attach { abi, job: job.id, key: key.into(), pe, statics };
+        let request =
+            AdapterRequest::Attach { abi, job: job.id, key: key.into(), pe, architecture: Architecture::HERE, statics };
         Socket::connect(&dir).ask(&request)
     };
     let speaks = |abi| format!("the program speaks ABI version {abi}, the daemon {ABI_VERSION}");

@@ -233,6 +233,47 @@ fn mistakes_end_the_job_with_one_clear_message() {
     }
 }
 
+/// All PEs are of this machine's architecture here; `cargo xtask cross --check` has those of two.
+#[test]
+fn a_heterogeneous_job_refuses_what_architectures_do_not_have_in_common() {
+    let program = tools::compile(&source("heterogeneous.c"));
+    let run = |option: &[&str], path: &str, mistake: &[&str]| {
+        let test = Test::new("openshmem-heterogeneous");
+        let mut command = test.angara(["run", "-n", "4", "--path", path, "--timeout", "200"]);
+        command.args(option).arg("--").arg(&program).args(mistake);
+        let done = test.run(command);
+        test.assert_clean();
+        done
+    };
+    let declared: &[&str] = &["--heterogeneous"];
+    for (option, path) in [(declared, "direct"), (declared, "ring"), (&[], "direct")] {
+        let done = run(option, path, &[]).success();
+        assert!(done.stdout.contains("heterogeneous passed"), "{option:?} {path}: {done}");
+    }
+    let variable = "it is a global or static variable of the program, and in a job of several architectures";
+    let extended = "(--heterogeneous) this is refused: long double";
+    let order = "(--heterogeneous) this is refused: plain char";
+    for (mistake, routine, why) in [
+        ("static", "shmem_long_p: ", variable),
+        ("static-add", "shmem_long_atomic_add: ", variable),
+        ("static-get", "shmem_getmem: ", variable),
+        ("constant", "shmem_long_get: ", "it is a constant of the program, and in a job of several"),
+        ("stack", "shmem_long_p: ", "it does not lie in the symmetric heap, and in a job of several"),
+        ("long-double-put", "shmem_longdouble_put: ", extended),
+        ("long-double-p", "shmem_longdouble_p: ", extended),
+        ("long-double-g", "shmem_longdouble_g: ", extended),
+        ("all-long-double-sum", "shmem_longdouble_sum_reduce: ", extended),
+        ("all-long-double-collect", "shmem_longdouble_fcollect: ", extended),
+        ("all-char-max", "shmem_char_max_reduce: ", order),
+        ("all-char-min", "shmem_char_min_reduce: ", order),
+    ] {
+        let done = run(declared, "direct", &[mistake]);
+        assert_eq!(done.code(), 1, "{mistake}: {done}");
+        assert!(done.stderr.contains(routine) && done.stderr.contains(why), "{mistake}: expected {why:?}\n{done}");
+        assert!(!done.stderr.contains("nothing happened"), "{mistake}: {done}");
+    }
+}
+
 #[test]
 fn a_closer_look_finds_more_mistakes_and_their_lines() {
     let program = tools::compile_with(&source("errors.c"), &["-g"]);

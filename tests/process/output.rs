@@ -228,6 +228,7 @@ fn a_file_size_limit_kills_no_daemon_and_no_bystander() {
         job: job.id,
         key: job.key.clone(),
         pe: 0,
+        architecture: angara_abi::Architecture::HERE,
         statics: vec![16 << 20],
     };
     match angara_tests::client::Socket::connect(daemon.dir()).ask(&request) {

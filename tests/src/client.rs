@@ -3,7 +3,6 @@
 
 use crate::daemon::{Control, Job};
 use crate::process::{PATIENCE, wait_readable};
-use angara_abi::ABI_VERSION;
 use angara_abi::account::Counters;
 use angara_abi::channel::{Channel, ChannelFds, DMA_BYTES, Fault, PAGE_BYTES, RING_BYTES, status};
 use angara_abi::csr::CSR_BYTES;
@@ -13,6 +12,7 @@ use angara_abi::packet::{Address, Flit, Header, PacketType, Vc};
 use angara_abi::queue::{Full, Producer};
 use angara_abi::shm::{Mapping, ShmError};
 use angara_abi::wait::{Linux, wait_until};
+use angara_abi::{ABI_VERSION, Architecture};
 use angara_net::torus::Coords;
 use angara_protocol::launch::ADAPTER_SOCKET;
 use angara_protocol::msg::{AdapterReply, AdapterRequest, DATAGRAM_MAX, Failure, FdRole, JobSpec};
@@ -102,7 +102,8 @@ pub fn bounce(offset: u64) -> Place {
 
 /// Returns what an attached PE asks for, to be changed by tests before it is sent.
 pub fn attach_request(job: &Job, pe: u32) -> AdapterRequest {
-    AdapterRequest::Attach { abi: ABI_VERSION, job: job.id, key: job.key.clone(), pe, statics: vec![] }
+    let architecture = Architecture::HERE;
+    AdapterRequest::Attach { abi: ABI_VERSION, job: job.id, key: job.key.clone(), pe, architecture, statics: vec![] }
 }
 
 /// An attached PE and everything the daemon gave it.

@@ -74,6 +74,7 @@ pub fn spec(pes: u32, path: Path) -> JobSpec {
         name: "test".into(),
         alloc: None,
         open: false,
+        heterogeneous: false,
     }
 }
 

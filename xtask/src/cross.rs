@@ -1,9 +1,9 @@
 //! `cargo xtask cross --check`: builds for aarch64 with Debian's cross compiler, and tries the result under QEMU.
 //!
 //! The conformance programs of OpenSHMEM run as PEs of aarch64 beside the daemon of aarch64, and beside a daemon of this
-//! machine's own, which shares its memory with them. A job has PEs of one machine: the static variables of a program lie
-//! elsewhere on the other, so a mixed one is refused. QEMU on x86-64 keeps x86's memory order, so that mistakes of order are not
-//! found here.
+//! machine's own, which shares its memory with them. One program runs in jobs of both: every other PE is of aarch64, and what
+//! the two do not have in common is refused. QEMU on x86-64 keeps x86's memory order, so that mistakes of order are not found
+//! here.
 
 use crate::steps::{Temporary, make_dir, require, run};
 use std::fmt::Write as _;
@@ -19,8 +19,8 @@ const QEMU: &str = "qemu-aarch64-static";
 /// Where Debian has the loader and libc of the other machine.
 const LIBRARIES: &str = "/usr/aarch64-linux-gnu";
 /// Programs this takes, and the package of Debian that has each.
-const TOOLS: [(&str, &str); 2] =
-    [(COMPILER, "gcc-aarch64-linux-gnu libc6-dev-arm64-cross"), (QEMU, "qemu-user-static")];
+const TOOLS: [(&str, &str); 3] =
+    [(COMPILER, "gcc-aarch64-linux-gnu libc6-dev-arm64-cross"), (QEMU, "qemu-user-static"), ("cc", "gcc")];
 /// What is built for the other machine.
 const CRATES: [&str; 5] = ["angara", "shmem-shim", "fabricd", "angara-cli", "angara-clock"];
 /// Longest life of a job, in seconds.
@@ -44,6 +44,17 @@ const PROGRAMS: [(&str, &[&str]); 15] = [
     ("overlap", &[]),
     ("threads", &["-pthread"]),
     ("streams", &["-pthread", "-DLIVES=50", "-DROUNDS=2"]),
+];
+/// The program of jobs of both architectures.
+const BOTH: &str = "heterogeneous";
+/// Mistakes in such a job, as that program names them, and what is said.
+const REFUSED: [(&str, &str); 6] = [
+    ("static", "shmem_long_p: the address"),
+    ("static", "a global or static variable of the program"),
+    ("long-double-p", "shmem_longdouble_p: in a job of several architectures"),
+    ("long-double-g", "shmem_longdouble_g: in a job of several architectures"),
+    ("all-long-double-sum", "shmem_longdouble_sum_reduce: in a job of several architectures"),
+    ("all-char-max", "shmem_char_max_reduce: in a job of several architectures"),
 ];
 /// (path, PEs).
 const WAYS: [(&str, &str); 3] = [("direct", "1"), ("direct", "3"), ("ring", "3")];
@@ -123,8 +134,9 @@ impl<'r> Trial<'r> {
         let version = self.qemu(&self.theirs.join("angara"), |c| c.arg("--version"))?;
         let mut programs = Vec::new();
         for (name, flags) in PROGRAMS {
-            programs.push((name, self.compile(name, flags)?));
+            programs.push((name, self.compile(COMPILER, &self.theirs, name, flags, name)?));
         }
+        let both = self.compile_both()?;
         let dir = Temporary(self.work.join(format!("run-{}", std::process::id())));
         make_dir(&dir.0)?;
         let daemon = self.daemon(&dir.0)?;
@@ -137,7 +149,8 @@ impl<'r> Trial<'r> {
             }
         }
         drop(daemon);
-        let mut text = format!("{version}{} runs of {} programs passed", self.passed, programs.len());
+        self.both(&both);
+        let mut text = format!("{version}{} runs of {} programs passed", self.passed, programs.len() + 1);
         let _ = writeln!(text, ", {} failed", self.failed.len());
         if self.failed.is_empty() { Ok(text) } else { Err(format!("{text}{}", self.failed.join("\n"))) }
     }
@@ -149,15 +162,48 @@ impl<'r> Trial<'r> {
         run(with(&mut command))
     }
 
-    /// Compiles a C program for the other machine.
-    fn compile(&self, name: &str, flags: &[&str]) -> Result<PathBuf, String> {
-        let out = self.work.join(name);
-        let mut command = Command::new(COMPILER);
-        command.args(["-O2", "-Wall"]).args(flags).arg("-I").arg(self.theirs.join("include"));
+    /// Compiles a C program with what was built in `built`.
+    fn compile(&self, compiler: &str, built: &Path, name: &str, flags: &[&str], out: &str) -> Result<PathBuf, String> {
+        let out = self.work.join(out);
+        let mut command = Command::new(compiler);
+        command.args(["-O2", "-Wall"]).args(flags).arg("-I").arg(built.join("include"));
         command.arg(self.root.join(format!("tests/c/openshmem/{name}.c"))).arg("-o").arg(&out);
-        command.arg("-L").arg(&self.theirs).args(["-lsma", "-lm", "-pthread"]);
-        command.arg(format!("-Wl,-rpath,{}", self.theirs.display()));
+        command.arg("-L").arg(built).args(["-lsma", "-lm", "-pthread"]);
+        command.arg(format!("-Wl,-rpath,{}", built.display()));
         run(&mut command).map(|_| out)
+    }
+
+    /// Compiles [`BOTH`] twice, and writes what starts one or the other, by the number of the PE.
+    fn compile_both(&self) -> Result<PathBuf, String> {
+        let ours = self.compile("cc", &self.ours, BOTH, &[], &format!("{BOTH}-here"))?;
+        let theirs = self.compile(COMPILER, &self.theirs, BOTH, &[], BOTH)?;
+        let start = self.work.join(format!("{BOTH}.sh"));
+        let text = format!(
+            "case $((ANGARA_PE % 2)) in 0) exec '{}' \"$@\" ;; *) exec {QEMU} -L {LIBRARIES} '{}' \"$@\" ;; esac\n",
+            ours.display(),
+            theirs.display()
+        );
+        std::fs::write(&start, text).map_err(|e| format!("cannot write {}: {e}", start.display()))?;
+        Ok(start)
+    }
+
+    /// Jobs of both architectures.
+    fn both(&mut self, start: &Path) {
+        let run_both = |ours: &Path, options: &[&str], path: &str, mistake: &[&str]| {
+            let mut command = Command::new(ours.join("angara"));
+            command.args(["run", "-n", "4", "--path", path, "--timeout", PATIENCE]).args(options);
+            run(command.args(["--", "sh"]).arg(start).args(mistake))
+        };
+        for path in ["direct", "ring"] {
+            let answer = run_both(&self.ours, &["--heterogeneous"], path, &[]);
+            self.note(format!("{BOTH}: 2 PEs of each architecture, {path}"), answer);
+        }
+        let without = run_both(&self.ours, &[], "direct", &[]);
+        self.note_refusal(format!("{BOTH}: without the option"), without, "--heterogeneous");
+        for (mistake, why) in REFUSED {
+            let answer = run_both(&self.ours, &["--heterogeneous"], "direct", &[mistake]);
+            self.note_refusal(format!("{BOTH}: {mistake}"), answer, why);
+        }
     }
 
     /// Starts a daemon of the other machine, with its sockets in `dir`.
@@ -195,6 +241,16 @@ impl<'r> Trial<'r> {
         command.args(["--", QEMU, "-L", LIBRARIES]).arg(program);
         let answer = run(&mut command);
         self.note(format!("{name}: {pes} PEs, {path}, daemon of {which}"), answer);
+    }
+
+    /// Counts a run that must fail, and say why.
+    fn note_refusal(&mut self, what: String, answer: Result<String, String>, why: &str) {
+        let answer = match answer {
+            Err(said) if said.contains(why) => Ok(" passed".to_owned()),
+            Err(said) => Err(format!("it did not say `{why}`: {said}")),
+            Ok(text) => Err(format!("it was not refused: {text}")),
+        };
+        self.note(what, answer);
     }
 
     /// Counts a run: its program says that it passed.

@@ -71,6 +71,7 @@ pub(crate) mod at {
     pub(crate) const HEAP_STRIDE: usize = 0x40;
     pub(crate) const STATIC_STRIDE: usize = 0x48;
     pub(crate) const OPEN: usize = 0x50;
+    pub(crate) const HETEROGENEOUS: usize = 0x54;
     pub(crate) const DAEMON_SLEEPS: usize = 0x80;
     pub(crate) const DAEMON_CORE: usize = 0x84;
     pub(crate) const PE_TABLE: usize = 0x1000;
@@ -259,6 +260,8 @@ pub struct Geometry {
     pub crowded: bool,
     /// PEs are seats that processes take and leave as they like; there is nothing that all of them do together.
     pub open: bool,
+    /// PEs may be programs of several architectures: only the heap is symmetric.
+    pub heterogeneous: bool,
 }
 
 /// Where a PE lives.
@@ -302,6 +305,7 @@ impl JobPage {
             (at::COLLECTIVES, g.collectives as u32),
             (at::CROWDED, g.crowded as u32),
             (at::OPEN, g.open as u32),
+            (at::HETEROGENEOUS, g.heterogeneous as u32),
         ] {
             page.u32(offset).store(value, Ordering::Relaxed);
         }
@@ -355,6 +359,7 @@ impl JobPage {
                 .find(|c| *c as u32 == get(at::COLLECTIVES))?,
             crowded: get(at::CROWDED) != 0,
             open: get(at::OPEN) != 0,
+            heterogeneous: get(at::HETEROGENEOUS) != 0,
         })
     }
 

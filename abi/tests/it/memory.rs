@@ -149,6 +149,7 @@ fn geometry(pes: usize) -> (Geometry, Vec<PeEntry>) {
         collectives: Collectives::Tree,
         crowded: true,
         open: true,
+        heterogeneous: true,
     };
     let entry = |pe: usize| {
         let node = (pe % shape.nodes()) as u32;

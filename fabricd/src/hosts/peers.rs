@@ -5,7 +5,7 @@ use super::protocol::{Answer, Ask, Message, Tell};
 use crate::ask;
 use crate::daemon::Daemon;
 use crate::failure::failure;
-use crate::jobs::job::{Owner, unknown};
+use crate::jobs::job::{Owner, Program, other_architecture, unknown};
 use crate::jobs::placement::check_memory;
 use crate::users::accounts;
 use angara_abi::JobId;
@@ -150,7 +150,9 @@ impl Daemon {
             }
             Tell::Event(event) => self.take_event(from, event),
             Tell::Seat(id, pe, word) => self.take_seat(id, pe, word),
-            Tell::Statics(id, segments) => self.take_statics(from, id, &segments),
+            Tell::Statics(id, architecture, statics) => {
+                self.take_program(from, id, Program { architecture, statics: &statics });
+            }
             Tell::TreeClose(id, tree) => {
                 if let Some(slot) = self.slot_of(id) {
                     // Refused only if it is not the job's any more.
@@ -208,14 +210,18 @@ impl Daemon {
     }
 
     /// All PEs must have the same static data: the layout of the first one holds everywhere.
-    fn take_statics(&self, from: HostId, id: JobId, segments: &[u64]) {
-        let jobs = self.jobs.table.borrow();
-        let Some(job) = jobs.get(&id) else { return };
-        let stride = segments.iter().fold(0u64, |sum, s| sum.saturating_add(*s));
+    fn take_program(&self, from: HostId, id: JobId, program: Program<'_>) {
+        let mut jobs = self.jobs.table.borrow_mut();
+        let Some(job) = jobs.get_mut(&id) else { return };
+        let statics = job.statics_of(program);
+        let stride = statics.iter().fold(0u64, |sum, s| sum.saturating_add(*s));
         let limits = self.machine.memory_limits(self.options.memory_limit);
-        let room = check_memory(stride, job.memory.pes_here() as u32, &limits).map_err(|f| f.message);
-        let result = room.and_then(|room| {
-            job.memory.set_statics(segments, room).map_err(|e| match e {
+        let room = match job.admit(program.architecture) {
+            Ok(()) => check_memory(stride, job.memory.pes_here() as u32, &limits),
+            Err(first) => Err(other_architecture("a PE there", program.architecture, id, first)),
+        };
+        let result = room.map_err(|f| f.message).and_then(|room| {
+            job.memory.set_statics(statics, room).map_err(|e| match e {
                 StaticsError::Mismatch(_) => "its PEs run a different executable than those here".into(),
                 StaticsError::Malformed => "its static segments are not whole pages or too large".into(),
                 StaticsError::Io(e) => format!("no memory for static data: {e}"),

@@ -3,7 +3,7 @@
 use super::ballot::{Ballot, Commit, Prepared};
 use crate::faults::trunk::TrunkRequest;
 use crate::jobs::descriptor::{NewJob, OpenJob};
-use angara_abi::JobId;
+use angara_abi::{Architecture, JobId};
 use angara_net::fault::{Clear, Command};
 use angara_protocol::msg::{CaptureSpec, CoreAdvice, Event, Failure, Pairs, Report, Wait};
 use serde::{Deserialize, Serialize};
@@ -100,8 +100,8 @@ pub(crate) enum Tell {
     Event(Event),
     /// The seat of a PE of mine has changed: (job, PE, [`angara_abi::job::Seat::to_word`]).
     Seat(JobId, u32, u32),
-    /// Static segments of the first PE of mine.
-    Statics(JobId, Vec<u64>),
+    /// Program of the first PE of mine: what it was compiled for, and its static segments.
+    Statics(JobId, Architecture, Vec<u64>),
     /// A tree of a job is given back.
     TreeClose(JobId, u8),
     /// So many bytes of a stream were taken.

@@ -1,6 +1,6 @@
 //! Processes become PEs of a job, and leave it.
 
-use super::job::{Attached, Job, PeState, show_segments};
+use super::job::{Attached, Job, PeState, Program, other_architecture, show_segments};
 use super::placement::check_memory;
 use crate::ask::{ask, tell};
 use crate::daemon::Daemon;
@@ -28,7 +28,7 @@ impl Daemon {
         &self,
         uid: u32,
         (abi, id, key, pe): (u32, JobId, &str, u32),
-        statics: &[u64],
+        program: Program<'_>,
     ) -> Result<Claimed, Failure> {
         if abi != ABI_VERSION {
             return Err(failure(
@@ -53,38 +53,15 @@ impl Daemon {
             return Err(failure(format!("wrong key for job {id}"), "start the program with `angara run`"));
         }
         let index = pe as usize;
-        let pes = job.pes.len();
-        match job.pes.get(index) {
-            None => {
-                return Err(failure(
-                    format!("PE {pe} is out of range: job {id} has {pes} PEs"),
-                    format!("use PE 0 to {}", pes - 1),
-                ));
-            }
-            Some(PeState::Waiting) if !job.memory.here[index] => {
-                return Err(failure(
-                    format!("PE {pe} of job {id} lives on another host"),
-                    "start it there (`angara run` does)",
-                ));
-            }
-            Some(PeState::Waiting) => {}
-            Some(PeState::Attaching | PeState::Attached(_)) => {
-                return Err(failure(
-                    format!("PE {pe} of job {id} is attached already"),
-                    "start one process per PE; a child process that uses SHMEM itself needs its own `angara run`",
-                ));
-            }
-            Some(PeState::Gone) => {
-                return Err(failure(
-                    format!("PE {pe} of job {id} has already finished"),
-                    "a job runs one program; start another job for the next one",
-                ));
-            }
+        require_waiting(job, pe)?;
+        if let Err(first) = job.admit(program.architecture) {
+            return Err(other_architecture(&format!("PE {pe}"), program.architecture, id, first));
         }
         let first = job.memory.statics().is_none();
+        let statics = job.statics_of(program);
         self.check_statics(&job.memory, statics)?;
         if let Some(messages) = self.cluster.messages.as_ref().filter(|_| first) {
-            messages.tell(&job.hosts, &Tell::Statics(id, statics.to_vec()));
+            messages.tell(&job.hosts, &Tell::Statics(id, program.architecture, statics.to_vec()));
         }
         let (memory, fds) = PeMemory::create(&job.memory, index, self.options.virtual_time)
             .map_err(|e| no_memory(&format!("PE {pe}"), &e))?;
@@ -244,6 +221,30 @@ impl Daemon {
             tracing::debug!(job = id.number(), pe, "the data plane is gone");
         }
     }
+}
+
+/// Tells why nobody can become PE `pe`, if so.
+fn require_waiting(job: &Job, pe: u32) -> Result<(), Failure> {
+    let (index, pes, id) = (pe as usize, job.pes.len(), job.memory.id);
+    let (message, remedy) = match job.pes.get(index) {
+        None => {
+            let remedy = format!("use PE 0 to {}", pes - 1);
+            return Err(failure(format!("PE {pe} is out of range: job {id} has {pes} PEs"), remedy));
+        }
+        Some(PeState::Waiting) if !job.memory.here[index] => {
+            (format!("PE {pe} of job {id} lives on another host"), "start it there (`angara run` does)")
+        }
+        Some(PeState::Waiting) => return Ok(()),
+        Some(PeState::Attaching | PeState::Attached(_)) => (
+            format!("PE {pe} of job {id} is attached already"),
+            "start one process per PE; a child process that uses SHMEM itself needs its own `angara run`",
+        ),
+        Some(PeState::Gone) => (
+            format!("PE {pe} of job {id} has already finished"),
+            "a job runs one program; start another job for the next one",
+        ),
+    };
+    Err(failure(message, remedy))
 }
 
 fn truncate(text: &mut String, max: usize) {

@@ -316,6 +316,7 @@ impl Daemon {
             collectives: new.spec.collectives,
             crowded: share.crowded,
             open: new.spec.open,
+            heterogeneous: new.spec.heterogeneous,
         };
         let entry =
             |(&node, &endpoint): (&u32, &u16)| PeEntry { node, coords: shape.coords(node), endpoint, seat: Seat::FREE };
@@ -363,6 +364,7 @@ impl Daemon {
             looks_soon: Cell::new(false),
             coordinator,
             hosts: open.hosts.into_iter().filter(|h| *h != me).collect(),
+            architecture: None,
         };
         // Entered before the await so that the slot is taken.
         self.jobs.table.borrow_mut().insert(id, job);

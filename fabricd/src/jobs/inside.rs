@@ -3,12 +3,12 @@
 //! The process that has daemon and PEs in one ([`Inside`]) is made for one run of one user, so what its PEs write is no more
 //! hostile to it than to themselves.
 
-use super::job::Attached;
+use super::job::{Attached, Program};
 use super::member::{Member, Seat};
 use crate::daemon::Daemon;
 use crate::failure::{failure, no_memory};
 use angara_abi::shm::{Arena, Part};
-use angara_abi::{ABI_VERSION, JobId};
+use angara_abi::{ABI_VERSION, Architecture, JobId};
 use angara_plane::{Command, Coroutines, JobMemory, PeMemory, RegisterPage, Reply};
 use angara_protocol::msg::{AdapterReply, AdapterRequest, Failure};
 use std::rc::Rc;
@@ -109,7 +109,8 @@ async fn seat_all(
     })?;
     let mut pes = Vec::with_capacity(job.pes);
     for pe in 0..job.pes {
-        let (memory, own, _) = daemon.claim(uid, (ABI_VERSION, id, &key, pe as u32), &images.segments)?;
+        let program = Program { architecture: Architecture::HERE, statics: &images.segments };
+        let (memory, own, _) = daemon.claim(uid, (ABI_VERSION, id, &key, pe as u32), program)?;
         let mut member = Member { daemon: daemon.clone(), uid, seat: Some(Seat::of(&memory, pe)) };
         let attached = Attached { close: Box::new(|| ()), process: None, pid: std::process::id() as i32 };
         match daemon.attach(&memory, &own, attached).await {

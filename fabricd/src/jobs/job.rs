@@ -4,9 +4,9 @@ use super::descriptor::JobDescriptor;
 use crate::failure::failure;
 use crate::machine::Machine;
 use crate::users::quota::{Limit, Limits};
-use angara_abi::JobId;
 use angara_abi::job::{JobState, Seat};
 use angara_abi::wait::Linux;
+use angara_abi::{Architecture, JobId};
 use angara_net::HostId;
 use angara_net::torus::NodeId;
 use angara_net::units::show_bytes;
@@ -52,6 +52,17 @@ pub(crate) struct Job {
     pub(crate) hosts: Vec<HostId>,
     /// For hosts that come later.
     pub(crate) descriptor: JobDescriptor,
+    /// What the program of its first PE was compiled for.
+    pub(crate) architecture: Option<Architecture>,
+}
+
+/// What a process says of the program that it runs.
+#[derive(Clone, Copy)]
+pub(crate) struct Program<'a> {
+    /// What it was compiled for.
+    pub(crate) architecture: Architecture,
+    /// Bytes of each of its static segments.
+    pub(crate) statics: &'a [u64],
 }
 
 /// A control connection, as jobs see it.
@@ -109,6 +120,18 @@ pub(crate) struct Attached {
 }
 
 impl Job {
+    /// Lets a program of this architecture take part, unless the first PE's is another one, which is told, and the job has
+    /// not been declared heterogeneous.
+    pub(crate) fn admit(&mut self, architecture: Architecture) -> Result<(), Architecture> {
+        admit(&mut self.architecture, architecture, self.spec.heterogeneous)
+    }
+
+    /// Static segments of `program` that are symmetric. In a heterogeneous job there are none: variables of two executables
+    /// lie at different places.
+    pub(crate) fn statics_of<'a>(&self, program: Program<'a>) -> &'a [u64] {
+        if self.spec.heterogeneous { &[] } else { program.statics }
+    }
+
     /// Node of each PE.
     pub(crate) fn placement(&self) -> Vec<NodeId> {
         self.memory.entries.iter().map(|e| e.node).collect()
@@ -220,6 +243,21 @@ pub(crate) fn show_segments(segments: &[u64]) -> String {
     }
 }
 
+fn admit(first: &mut Option<Architecture>, own: Architecture, heterogeneous: bool) -> Result<(), Architecture> {
+    match *first.get_or_insert(own) {
+        first if first == own || heterogeneous => Ok(()),
+        first => Err(first),
+    }
+}
+
+/// `who` runs a program of another architecture than the first PE.
+pub(crate) fn other_architecture(who: &str, own: Architecture, job: JobId, first: Architecture) -> Failure {
+    failure(
+        format!("{who} runs a program for {own}, and the first PE of job {job} one for {first}"),
+        "run all PEs on machines of one kind, or start the job with `angara run --heterogeneous`",
+    )
+}
+
 /// There is no such job here.
 pub(crate) fn unknown(id: JobId) -> Failure {
     failure(format!("there is no job {id} here"), "see `angara status` for the jobs that run")
@@ -229,6 +267,18 @@ pub(crate) fn unknown(id: JobId) -> Failure {
 mod tests {
     use super::*;
     use crate::machine::Real;
+
+    #[test]
+    fn the_first_pe_decides_on_the_architecture_unless_there_may_be_two() {
+        use Architecture::{Aarch64, X86_64};
+        let mut first = None;
+        let steps = [(X86_64, false), (Aarch64, false), (X86_64, false), (Aarch64, true), (Aarch64, false)];
+        let all = steps.map(|(own, heterogeneous)| admit(&mut first, own, heterogeneous));
+        assert_eq!(all, [Ok(()), Err(X86_64), Ok(()), Ok(()), Err(X86_64)]);
+        let refusal = other_architecture("PE 3", Aarch64, JobId::new(7), X86_64);
+        assert_eq!(refusal.message, "PE 3 runs a program for aarch64, and the first PE of job 7 one for x86-64");
+        assert!(refusal.remedy.contains("--heterogeneous"), "{refusal:?}");
+    }
 
     #[test]
     fn keys_are_long_and_differ() {

@@ -90,6 +90,7 @@ impl Daemon {
             name: format!("domain {}", wish.domain),
             alloc: None,
             open: true,
+            heterogeneous: false,
         };
         let (mut full, deadline) = (None, Instant::now() + PATIENCE);
         while Instant::now() < deadline {

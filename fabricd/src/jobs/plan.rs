@@ -265,6 +265,7 @@ mod tests {
             name: "test".into(),
             alloc: None,
             open: false,
+            heterogeneous: false,
         }
     }
 

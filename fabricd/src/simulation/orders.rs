@@ -36,6 +36,7 @@ fn descriptor(coordinator: HostId, key: &str) -> JobDescriptor {
         name: "simulated".into(),
         alloc: None,
         open: false,
+        heterogeneous: false,
     };
     let slot = JobSlot::new(0);
     let (generation, uid, user, nodes, heap_stride) = (1, 0, None, vec![0, 1], 1 << 20);

@@ -4,12 +4,12 @@
 use super::random::Random;
 use super::schedule::JobPlan;
 use crate::daemon::Daemon;
-use crate::jobs::job::Attached;
-use angara_abi::JobId;
+use crate::jobs::job::{Attached, Program};
 use angara_abi::account::Class;
 use angara_abi::desc::{AmoOp, Descriptor, Op, Place, Region};
 use angara_abi::job::JobState;
 use angara_abi::queue::Producer;
+use angara_abi::{Architecture, JobId};
 use angara_plane::{JobMemory, PeMemory};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -192,7 +192,8 @@ impl Pe {
             (daemon.clone(), self.claimed.clone(), self.closed.clone(), job.id, job.key.to_string(), self.pe);
         tasks.spawn_local(async move {
             let claim = async {
-                let (shared, own, _) = daemon.claim(USER, (angara_abi::ABI_VERSION, id, &key, pe as u32), &[])?;
+                let program = Program { architecture: Architecture::HERE, statics: &[] };
+                let (shared, own, _) = daemon.claim(USER, (angara_abi::ABI_VERSION, id, &key, pe as u32), program)?;
                 let close = Box::new(move || closed.set(true));
                 daemon.attach(&shared, &own, Attached { close, process: None, pid: 0 }).await?;
                 Ok((shared, own))

@@ -7,7 +7,7 @@ use super::seqpacket::{Connection, Datagram, Listener, Peer, watch};
 use super::strict_json;
 use crate::daemon::Daemon;
 use crate::failure::failure;
-use crate::jobs::job::Attached;
+use crate::jobs::job::{Attached, Program};
 use crate::jobs::member::{Member, Seat};
 use crate::jobs::open::{Claim, Wish};
 use crate::users::usage::{SpareFds, UserConnection};
@@ -149,8 +149,9 @@ impl Client {
 
     /// Outer errors end the connection; inner ones are told to the client.
     async fn answer(&mut self, request: AdapterRequest) -> io::Result<Result<Option<AdapterReply>, Failure>> {
-        if let AdapterRequest::Attach { abi, job, key, pe, statics } = request {
-            return self.attach((abi, job, &key, pe), &statics).await.map(|r| r.map(|()| None));
+        if let AdapterRequest::Attach { abi, job, key, pe, architecture, statics } = request {
+            let program = Program { architecture, statics: &statics };
+            return self.attach((abi, job, &key, pe), program).await.map(|r| r.map(|()| None));
         }
         if let AdapterRequest::Join { abi, domain, hint, heap, path } = request {
             return self.join(&Wish { abi, domain, hint, heap, path }).await.map(|r| r.map(|()| None));
@@ -162,12 +163,12 @@ impl Client {
     async fn attach(
         &mut self,
         (abi, id, key, pe): (u32, JobId, &str, u32),
-        statics: &[u64],
+        program: Program<'_>,
     ) -> io::Result<Result<(), Failure>> {
         if let Err(f) = self.is_fresh() {
             return Ok(Err(f));
         }
-        let (job, pe, fds) = match self.member.daemon.claim(self.member.uid, (abi, id, key, pe), statics) {
+        let (job, pe, fds) = match self.member.daemon.claim(self.member.uid, (abi, id, key, pe), program) {
             Ok(claimed) => claimed,
             Err(f) => return Ok(Err(f)),
         };

@@ -39,6 +39,7 @@ use crate::attach::connection::Connection;
 use crate::attach::fork::Guard;
 use crate::error::{Error, Result};
 use crate::memory::{Device, Memory, StaticSegment};
+use angara_abi::Architecture;
 use angara_abi::channel::{Channel, DMA_BYTES, Fault, PAGE_BYTES, RING_BYTES, page, status};
 use angara_abi::clock::WaitsFor;
 use angara_abi::inside::{Host, Parts};
@@ -115,6 +116,7 @@ impl Adapter {
             job: launch.job,
             key: launch.key.clone(),
             pe: launch.pe,
+            architecture: Architecture::HERE,
             statics: statics.iter().map(|s| s.len as u64).collect(),
         };
         let (reply, fds) = connection.ask(&request)?;
@@ -154,7 +156,8 @@ impl Adapter {
         }
         if let Some(clock) = &mut adapter.clock {
             clock.join(&adapter.memory)?;
-            if !clock.is_seen() && pe == 0 {
+            // In a heterogeneous job it may be there for one architecture alone.
+            if !clock.is_seen() && (pe == 0 || adapter.memory.geometry.heterogeneous) {
                 angara_protocol::complain!(
                     "angara: the program's own clocks tell real time: libangara_clock.so is not loaded into it; a program that is linked statically, has more rights than its user, or runs without LD_PRELOAD loads none"
                 );

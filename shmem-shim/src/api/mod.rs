@@ -35,6 +35,15 @@ pub(crate) struct Group {
     pub(crate) sigs: Vec<Sig>,
 }
 
+/// Refuses in a heterogeneous job a routine that is not the same for all architectures. For all others it emits nothing.
+macro_rules! same_for_all {
+    ($name:expr, $known_by:expr) => {
+        if let Some(why) = const { $crate::rt::heterogeneous::differs($known_by) } {
+            $crate::rt::heterogeneous::refuse($name, why);
+        }
+    };
+}
+
 /// Emits exported functions from rows `status fn name(args) -> ret = core(values);`.
 /// The core gets the routine's name first, for messages.
 macro_rules! api {
@@ -46,6 +55,7 @@ macro_rules! api {
                 #[unsafe(no_mangle)]
                 #[allow(unused_unsafe)]
                 unsafe extern "C" fn $name($($a: $t),*) $(-> $r)? {
+                    same_for_all!(&stringify!($name), stringify!($name));
                     // SAFETY: the C caller keeps the contract of the routine's manual page: pointers
                     // are valid for the element counts given. PEs and symmetric addresses are checked.
                     unsafe { $($f)::+(&stringify!($name), $($e),*) }
@@ -53,6 +63,7 @@ macro_rules! api {
                 #[unsafe(no_mangle)]
                 #[allow(unused_unsafe)]
                 unsafe extern "C" fn [<p $name>]($($a: $t),*) $(-> $r)? {
+                    same_for_all!(&stringify!($name), stringify!($name));
                     // SAFETY: the C caller keeps the contract of the routine's manual page: pointers are valid for the
                     // element counts given. PEs and symmetric addresses are checked.
                     unsafe { $($f)::+(&stringify!($name), $($e),*) }
@@ -82,6 +93,7 @@ macro_rules! api_ctx {
                 #[unsafe(no_mangle)]
                 #[allow(unused_unsafe)]
                 unsafe extern "C" fn [<shmem_ $stem>]($($a: $t),*) $(-> $r)? {
+                    same_for_all!(&concat!("shmem_", stringify!($stem)), stringify!($stem));
                     let $ctx = $crate::rt::team::CTX_DEFAULT;
                     // SAFETY: see `api!`.
                     unsafe { $($f)::+(&concat!("shmem_", stringify!($stem)), $($e),*) }
@@ -89,6 +101,7 @@ macro_rules! api_ctx {
                 #[unsafe(no_mangle)]
                 #[allow(unused_unsafe)]
                 unsafe extern "C" fn [<pshmem_ $stem>]($($a: $t),*) $(-> $r)? {
+                    same_for_all!(&concat!("shmem_", stringify!($stem)), stringify!($stem));
                     let $ctx = $crate::rt::team::CTX_DEFAULT;
                     // SAFETY: see `api!`.
                     unsafe { $($f)::+(&concat!("shmem_", stringify!($stem)), $($e),*) }
@@ -96,12 +109,14 @@ macro_rules! api_ctx {
                 #[unsafe(no_mangle)]
                 #[allow(unused_unsafe)]
                 unsafe extern "C" fn [<shmem_ctx_ $stem>]($ctx: shmem_ctx_t, $($a: $t),*) $(-> $r)? {
+                    same_for_all!(&concat!("shmem_ctx_", stringify!($stem)), stringify!($stem));
                     // SAFETY: see `api!`.
                     unsafe { $($f)::+(&concat!("shmem_ctx_", stringify!($stem)), $($e),*) }
                 }
                 #[unsafe(no_mangle)]
                 #[allow(unused_unsafe)]
                 unsafe extern "C" fn [<pshmem_ctx_ $stem>]($ctx: shmem_ctx_t, $($a: $t),*) $(-> $r)? {
+                    same_for_all!(&concat!("shmem_ctx_", stringify!($stem)), stringify!($stem));
                     // SAFETY: see `api!`.
                     unsafe { $($f)::+(&concat!("shmem_ctx_", stringify!($stem)), $($e),*) }
                 }

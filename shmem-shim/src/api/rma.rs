@@ -90,11 +90,13 @@ macro_rules! longdouble_g {
 }
 
 unsafe extern "C" fn longdouble_g_into(source: *const longdouble, pe: int, out: *mut longdouble) {
+    same_for_all!(&"shmem_longdouble_g", "longdouble_g");
     let ctx = crate::rt::team::CTX_DEFAULT;
     // SAFETY: `out` is the caller's stack slot of 16 bytes; the source is checked.
     unsafe { rma::get(&"shmem_longdouble_g", ctx, Transfer::of(out, source, 1), pe) }
 }
 unsafe extern "C" fn ctx_longdouble_g_into(ctx: shmem_ctx_t, source: *const longdouble, pe: int, out: *mut longdouble) {
+    same_for_all!(&"shmem_ctx_longdouble_g", "longdouble_g");
     // SAFETY: `out` is the caller's stack slot of 16 bytes; the source is checked.
     unsafe { rma::get(&"shmem_ctx_longdouble_g", ctx, Transfer::of(out, source, 1), pe) }
 }

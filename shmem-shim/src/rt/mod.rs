@@ -10,6 +10,7 @@ pub(crate) mod amo;
 mod check;
 mod collectives;
 mod heap;
+pub(crate) mod heterogeneous;
 pub(crate) mod lock;
 pub(crate) mod memory;
 mod process;
@@ -256,6 +257,7 @@ impl Runtime {
                     (start + self.job.heap_len()).saturating_sub(p as usize)
                 )
             }
+            _ if self.heterogeneous() => heterogeneous::why_not_symmetric(p),
             _ => "it lies neither in the symmetric heap nor in a global variable of the program; \
                   use memory from shmem_malloc, or a global or static variable"
                 .into(),

@@ -22,7 +22,7 @@ __attribute__((unused)) static void start(void)
     n = shmem_n_pes();
 }
 
-static int finish(const char *name)
+__attribute__((unused)) static int finish(const char *name)
 {
     static int all;
     static int mine;

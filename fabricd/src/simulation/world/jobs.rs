@@ -91,6 +91,7 @@ impl World {
                     name: "simulated".into(),
                     alloc: None,
                     open: false,
+                    heterogeneous: false,
                 };
                 daemon.connection_opened();
                 node.tasks.spawn_local(async move {

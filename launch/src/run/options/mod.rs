@@ -136,6 +136,10 @@ pub struct RunArgs {
     /// Symmetric heap per PE, such as 64M or 1.5G [default: $SHMEM_SYMMETRIC_SIZE, or 256M (MPI: 64M) where memory allows]
     #[arg(long, value_name = "BYTES", value_parser = parse_size)]
     pub heap: Option<u64>,
+    /// PEs may be programs for x86-64 and for aarch64, in one job. Static variables are not symmetric then, only the heap is;
+    /// routines of long double and the order of plain char, which differ, are refused
+    #[arg(long)]
+    pub heterogeneous: bool,
     /// Break something: `link 0,0,0 +X down`, `link 0,0,0 +X corrupt=1%`, `node 1,0,0 down`; may be repeated
     #[arg(long = "fault", value_name = "SPEC", help_heading = NETWORK)]
     pub faults: Vec<String>,
@@ -391,6 +395,23 @@ fn check_capture(args: &RunArgs) -> Result<(), Failed> {
     Ok(())
 }
 
+/// Tells whether PEs can be of several architectures as the options want it.
+fn check_heterogeneous(args: &RunArgs, mpi: bool) -> Result<(), Failed> {
+    let contradicts = [
+        (mpi, "an MPI program", "MPI libraries agree among themselves on what data looks like; start it without"),
+        (args.virtual_tsc, "--virtual-tsc", "only x86-64 has that counter; leave one of them out"),
+        (
+            args.pes_as == PesAs::Coroutines,
+            "--pes-as coroutines",
+            "one process has one architecture; leave one of them out",
+        ),
+    ];
+    match contradicts.into_iter().find(|(given, ..)| args.heterogeneous && *given) {
+        Some((_, what, why)) => Err(Failed::usage(format!("--heterogeneous cannot be had with {what}"), why)),
+        None => Ok(()),
+    }
+}
+
 impl JobPlan {
     /// Checks what can be checked without a daemon.
     pub fn new(args: &RunArgs) -> Result<JobPlan, Failed> {
@@ -429,6 +450,7 @@ impl JobPlan {
                 "--check=races needs the order of all calls, which clocks of several hosts do not tell well enough";
             return Err(Failed::usage(why, "look for races on one host: leave --cluster out"));
         }
+        check_heterogeneous(args, mpi.kind.is_some())?;
         let default = mpi.kind.map_or(DEFAULT_HEAP, |_| mpi::HEAP);
         let heap = heap_of(args, default, |name| std::env::var_os(name))?;
         let mut env = args.env.clone();
@@ -521,6 +543,7 @@ impl JobPlan {
             name,
             alloc: args.alloc,
             open: false,
+            heterogeneous: args.heterogeneous,
         })
     }
 }

@@ -81,6 +81,7 @@ impl Fake {
             collectives: Collectives::Auto,
             crowded: true,
             open: false,
+            heterogeneous: false,
         };
         let entries: Vec<_> = (0..pes as u32)
             .map(|n| PeEntry { node: n, coords: shape.coords(n), endpoint: 0, seat: Seat::FREE })

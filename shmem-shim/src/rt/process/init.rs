@@ -75,7 +75,8 @@ extern "C" fn constructor() {
 fn join(segments: Vec<elf::Segment>) -> Result<Job, String> {
     let described = statics::describe(&segments);
     let job = Job::start(&described, || solo_heap().map_err(angara::Error::Invalid)).map_err(|e| e.to_string())?;
-    if !segments.is_empty() {
+    // In a heterogeneous job variables stay each PE's own.
+    if !segments.is_empty() && !job.geometry().heterogeneous {
         statics::adopt(&job, &segments).map_err(|e| format!("cannot make global variables symmetric: {e}"))?;
         let fd = job.static_fd().map_or(-1, |fd| fd.as_raw_fd());
         let variables = segments.into_iter().filter(elf::Segment::is_writable).collect();
