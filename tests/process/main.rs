@@ -20,6 +20,7 @@ mod cluster_users;
 mod control;
 mod coroutines;
 mod crash;
+mod crates_io;
 mod debug;
 mod docs;
 mod domains;

@@ -11,7 +11,7 @@ use std::process::Command;
 /// Packages of the workspace whose results are installed.
 const INSTALLED: [&str; 9] = [
     "angara-cli",
-    "fabricd",
+    "angara-fabricd",
     "angara-pes",
     "shmem-shim",
     "angara",
