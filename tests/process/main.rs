@@ -17,6 +17,7 @@ mod cluster_look;
 mod cluster_matrix;
 mod cluster_schedules;
 mod cluster_users;
+mod compose;
 mod control;
 mod coroutines;
 mod crash;
