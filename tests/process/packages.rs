@@ -370,7 +370,7 @@ fn the_containers_use_what_is_there() {
     let home =
         path.strip_prefix(&format!("/home/{user}/")).and_then(|rest| rest.split("/bin:").next()).expect("of its home");
     assert!(script.contains(&format!("~/{home}/bin/pip install")), "{home} is not made: {script}");
-    assert!(file.split("\nFROM ").next().is_some_and(|stage| stage.contains(" python3-venv ")), "no venv: {file}");
+    assert!(file.split("\nFROM ").nth(1).is_some_and(|stage| stage.contains(" python3-venv ")), "no venv: {file}");
     assert!(file.contains(&format!(" /bin/bash {user}\n")), "no stage makes the user {user}");
 }
 
