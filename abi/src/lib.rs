@@ -99,3 +99,8 @@ mod tests {
         }
     }
 }
+
+/// What crates.io shows is compiled and run with the examples.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

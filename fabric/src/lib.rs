@@ -66,3 +66,8 @@ pub use packet::{Frame, FrameError, Meta};
 pub use routes::{BALANCED_NODES, Links, Route, Routes, TABLE_NODES, Ways};
 pub use split::{Ledger, LedgerError};
 pub use types::*;
+
+/// What crates.io shows is compiled and run with the examples.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -54,3 +54,8 @@ pub use engine::{Amo, Profile, Strided};
 pub use error::{Error, Result};
 pub use job::{INTERNAL_FREE, Job};
 pub use memory::{HEAP_ALIGN, StaticSegment};
+
+/// What crates.io shows is compiled and run with the examples.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -9,3 +9,8 @@ mod keys;
 
 pub use file::{Machine, MachineError, SHIPPED, shape_names};
 pub use keys::{KEYS, Key, Values};
+
+/// What crates.io shows is compiled and run with the examples.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -48,3 +48,8 @@ pub use peers::Peers;
 pub use setup::{Angara, Generic, Profile, Rate, Setup, SetupError, Switching};
 pub use topology::{AnyTopology, Topology};
 pub use waits::Waits;
+
+/// What crates.io shows is compiled and run with the examples.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

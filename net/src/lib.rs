@@ -15,3 +15,8 @@ pub mod units;
 pub use host_id::HostId;
 pub use link::Link;
 pub use node_set::NodeSet;
+
+/// What crates.io shows is compiled and run with the examples.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

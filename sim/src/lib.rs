@@ -34,3 +34,8 @@ pub mod traffic;
 pub mod workload;
 
 pub use error::Error;
+
+/// What crates.io shows is compiled and run with the examples.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

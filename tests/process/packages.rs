@@ -110,6 +110,26 @@ fn check_contents(test: &Test, all: &BTreeMap<String, Entry>) {
     }
 }
 
+/// Each package lists, for tools, what others have written of it: what is in it and no more.
+fn check_notices(root: &Path) {
+    let parts = |package: &str| {
+        let file = root.join("usr/share/doc").join(package).join("sbom.cdx.json");
+        let text = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+        let list: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!((&list["bomFormat"], &list["specVersion"]), (&"CycloneDX".into(), &"1.5".into()), "{package}");
+        assert_eq!(list["metadata"]["component"]["name"], package);
+        let all = list["components"].as_array().expect("a list").iter();
+        all.map(|part| part["name"].as_str().expect("a name").to_string()).collect::<BTreeSet<_>>()
+    };
+    let of = PACKAGES.map(parts);
+    let has = |name: &str| of.each_ref().map(|parts| parts.contains(name));
+    // Everything shares memory; the daemon serves, commands have options, and programs find where they went wrong.
+    assert_eq!(has("rustix"), [true; 4]);
+    assert_eq!(has("hyper"), [true, false, false, false]);
+    assert_eq!(has("clap"), [true, false, false, true]);
+    assert!(has("backtrace")[1] && !has("backtrace")[2], "{:?}", has("backtrace"));
+}
+
 /// Whatever `cargo xtask install` puts somewhere is in some package; licences are in every Debian.
 fn check_complete(test: &Test, all: &BTreeMap<String, Entry>) {
     let stage = test.file("stage");
@@ -307,6 +327,7 @@ fn packages_have_everything_once_and_work() {
     for file in made.values() {
         output(&test, &["dpkg-deb", "-x", file.to_str().expect("utf-8"), root.to_str().expect("utf-8")]);
     }
+    check_notices(&root);
     check_stripped(&test, &root);
     check_use(&test, &root);
     check_alternatives(&test, &made["libangara-dev"], version);
@@ -343,6 +364,13 @@ fn the_containers_use_what_is_there() {
     assert!(tools::root().join(".devcontainer").join(path).ends_with("../Containerfile"), "{path}");
     assert!(stages.contains(&build["target"].as_str().expect("a stage")), "{stages:?} and {build}");
     let user = editor["remoteUser"].as_str().expect("a user");
+    // What it runs when it is made puts commands where its `PATH` leads first, with what its stage has.
+    let script = read(editor["postCreateCommand"].as_str().expect("a script"));
+    let path = editor["remoteEnv"]["PATH"].as_str().expect("a list of directories");
+    let home =
+        path.strip_prefix(&format!("/home/{user}/")).and_then(|rest| rest.split("/bin:").next()).expect("of its home");
+    assert!(script.contains(&format!("~/{home}/bin/pip install")), "{home} is not made: {script}");
+    assert!(file.split("\nFROM ").nth(1).is_some_and(|stage| stage.contains(" python3-venv ")), "no venv: {file}");
     assert!(file.contains(&format!(" /bin/bash {user}\n")), "no stage makes the user {user}");
 }
 

@@ -39,6 +39,11 @@ impl Hosts {
         let addresses = (1..=hosts).map(|h| format!("10.77.0.{h}")).collect();
         Ok(Hosts { addresses, namespaces: Some(namespaces) })
     }
+    /// Words that go before a command, so that it runs on a host.
+    pub fn words(&self, host: usize) -> Vec<String> {
+        let name = self.namespaces.as_ref().map(|all| &all.names[host]);
+        name.map_or_else(Vec::new, |name| ["ip", "netns", "exec", name].map(String::from).to_vec())
+    }
 }
 
 /// `host` with a port that is free there, outside the range from which the kernel picks ports by itself.

@@ -22,7 +22,7 @@ const LIBRARIES: &str = "/usr/aarch64-linux-gnu";
 const TOOLS: [(&str, &str); 3] =
     [(COMPILER, "gcc-aarch64-linux-gnu libc6-dev-arm64-cross"), (QEMU, "qemu-user-static"), ("cc", "gcc")];
 /// What is built for the other machine.
-const CRATES: [&str; 5] = ["angara", "shmem-shim", "fabricd", "angara-cli", "angara-clock"];
+const CRATES: [&str; 5] = ["angara", "shmem-shim", "angara-fabricd", "angara-cli", "angara-clock"];
 /// Longest life of a job, in seconds.
 const PATIENCE: &str = "300";
 const STARTS: Duration = Duration::from_secs(60);

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Packages of the workspace whose results are installed.
-const INSTALLED: [&str; 9] = [
+pub(crate) const INSTALLED: [&str; 9] = [
     "angara-cli",
-    "fabricd",
+    "angara-fabricd",
     "angara-pes",
     "shmem-shim",
     "angara",
@@ -59,17 +59,17 @@ impl Package {
     }
 }
 
-/// Of the workspace at `root`: of what is installed, and of these packages of ours.
-pub(crate) fn gather(root: &Path, also: &[&str]) -> Result<Notices, String> {
-    let (packages, used) = packages(root, also)?;
-    Ok(Notices { text: text(&packages)?, sbom: sbom(&packages, &used) })
+/// Of what is in `whole`: results of these packages of the workspace at `root`.
+pub(crate) fn gather(root: &Path, whole: &str, ours: &[&str]) -> Result<Notices, String> {
+    let (packages, used) = packages(root, ours)?;
+    Ok(Notices { text: text(&packages)?, sbom: sbom(whole, &packages, &used) })
 }
 
 /// Which others each package uses, by their URLs.
 type Uses = BTreeMap<String, Vec<String>>;
 
-/// All packages of others that are linked into ours.
-fn packages(root: &Path, also: &[&str]) -> Result<(Vec<Package>, Uses), String> {
+/// All packages of others that are linked into `ours`.
+fn packages(root: &Path, ours: &[&str]) -> Result<(Vec<Package>, Uses), String> {
     let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
     cargo.args(["metadata", "--format-version", "1", "--locked", "--filter-platform", &target]).current_dir(root);
@@ -89,8 +89,13 @@ fn packages(root: &Path, also: &[&str]) -> Result<(Vec<Package>, Uses), String> 
         let normal = |dep: &Value| list(&dep["dep_kinds"]).iter().any(|kind| kind["kind"].is_null());
         deps.into_iter().filter(normal).map(|dep| word(&dep, "pkg")).collect::<Vec<_>>()
     };
-    let packed = |p: &Value| INSTALLED.iter().chain(also).any(|name| *name == word(p, "name"));
-    let mut todo: Vec<String> = by_id.iter().filter(|(_, p)| packed(p)).map(|(id, _)| id.clone()).collect();
+    let id = |name: &&str| {
+        let found = by_id.iter().find(|(_, p)| p["source"].is_null() && word(p, "name") == **name);
+        found
+            .map(|(id, _)| id.clone())
+            .ok_or_else(|| format!("the workspace has no package {name}; see xtask/src/notices.rs"))
+    };
+    let mut todo: Vec<String> = ours.iter().map(id).collect::<Result<_, _>>()?;
     let mut seen = BTreeSet::new();
     while let Some(id) = todo.pop() {
         if seen.insert(id.clone()) {
@@ -152,7 +157,7 @@ fn text(packages: &[Package]) -> Result<String, String> {
     Ok(out)
 }
 
-fn sbom(packages: &[Package], used: &Uses) -> String {
+fn sbom(whole: &str, packages: &[Package], used: &Uses) -> String {
     let component = |package: &Package| {
         let Package { name, version, license, checksum, .. } = package;
         let mut component = json!({
@@ -166,14 +171,14 @@ fn sbom(packages: &[Package], used: &Uses) -> String {
         }
         component
     };
-    let own = format!("pkg:generic/angara@{}", env!("CARGO_PKG_VERSION"));
+    let own = format!("pkg:generic/{whole}@{}", env!("CARGO_PKG_VERSION"));
     let all: Vec<String> = packages.iter().map(Package::url).collect();
     let mut dependencies = vec![json!({ "ref": own, "dependsOn": all })];
     dependencies.extend(used.iter().map(|(package, uses)| json!({ "ref": package, "dependsOn": uses })));
     let whole = json!({
         "bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1,
         "metadata": { "component": {
-            "type": "application", "bom-ref": own, "name": "angara", "version": env!("CARGO_PKG_VERSION"),
+            "type": "application", "bom-ref": own, "name": whole, "version": env!("CARGO_PKG_VERSION"),
             "licenses": [{ "expression": "MIT OR Apache-2.0" }],
         }},
         "components": packages.iter().map(component).collect::<Vec<_>>(),

@@ -5,7 +5,7 @@
 //! the clock, the machine's chance, the datagram network, when each data plane and each control plane gets to run, how long
 //! their answers to each other take, and the processes that are PEs.
 //!
-//! `SIMULATION_SCHEDULES=200000 cargo test --release -p fabricd simulation` runs more of them,
+//! `SIMULATION_SCHEDULES=200000 cargo test --release -p angara-fabricd simulation` runs more of them,
 //! `SIMULATION_SEED=… SIMULATION_SCHEDULES=1` a certain one.
 
 mod blame;
@@ -90,7 +90,7 @@ fn report(seed: u64, why: &str) -> String {
     let why_least = run(seed, least.clone()).err().unwrap_or_default();
     let acts: Vec<String> = least.acts.iter().map(|(at, act)| format!("  {at:6} ms  {act:?}")).collect();
     format!(
-        "SIMULATION_SEED={seed} SIMULATION_SCHEDULES=1 cargo test --release -p fabricd simulation\n\
+        "SIMULATION_SEED={seed} SIMULATION_SCHEDULES=1 cargo test --release -p angara-fabricd simulation\n\
          {why}\n\
          {} of {} events are enough on {} with {} hosts, repaired at {} ms:\n{}\n{why_least}",
         least.acts.len(),

@@ -157,7 +157,7 @@ impl Packages {
         let copyright = self.source("copyright")?.replace("@MIT@\n", &mit);
         write(&doc.join("copyright"), &copyright, 0o644)?;
         if !doc.join("THIRD-PARTY.txt").exists() {
-            let Notices { text, sbom } = notices::gather(&self.root, &[])?;
+            let Notices { text, sbom } = notices::gather(&self.root, package, places::built_from(package))?;
             write(&doc.join("THIRD-PARTY.txt"), &text, 0o644)?;
             write(&doc.join("sbom.cdx.json"), &sbom, 0o644)?;
         }

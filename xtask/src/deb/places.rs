@@ -6,6 +6,7 @@
 //! and `share`, partly as links, because that is the layout in which programs look for each other.
 
 use crate::install::{Content, Item};
+use crate::notices::INSTALLED;
 use std::path::{Path, PathBuf};
 
 /// Directory below `/usr/lib` for libraries.
@@ -17,6 +18,17 @@ const ANGARA: &str = "angara";
 const SMA: &str = "libsma1";
 const DRIVER: &str = "libangara1";
 const DEV: &str = "libangara-dev";
+
+/// Packages of the workspace whose results are in this one.
+pub(super) fn built_from(package: &str) -> &'static [&'static str] {
+    match package {
+        SMA => &["shmem-shim"],
+        DRIVER => &["angara"],
+        // `oshcc`; the libraries are links.
+        DEV => &["angara-cli"],
+        _ => &INSTALLED,
+    }
+}
 
 /// How a path below `/usr` begins, which package it goes into (none: nobody needs it), and how it begins there. The first
 /// that fits counts.

@@ -116,7 +116,8 @@ impl Wheel {
         for name in licences {
             add(&format!("licenses/{name}"), read(name)?);
         }
-        let Notices { text, sbom } = notices::gather(&self.root, &["angara-python"])?;
+        let Notices { text, sbom } =
+            notices::gather(&self.root, "angara", &[&notices::INSTALLED[..], &["angara-python"]].concat())?;
         add("licenses/THIRD-PARTY.txt", text);
         add("sboms/sbom.cdx.json", sbom);
         add("METADATA", metadata(&read("packaging/wheel/README.md")?));
