@@ -103,12 +103,14 @@ pub struct Checkout {
 /// If `bin` is where cargo has put this build: its checkout, wherever the target directory lies.
 pub fn checkout(bin: &Path) -> Option<Checkout> {
     // Cargo writes it beside a program that it built; nothing that was installed has it.
-    if !bin.join("angara.d").is_file() {
-        return None;
-    }
+    let list = std::fs::read_to_string(bin.join("angara.d")).ok()?;
     let is_source = |d: &&Path| d.join("Cargo.toml").is_file() && d.join("shmem-shim").is_dir();
-    // A tree that was moved knows itself better than what was compiled into the program.
-    let built_from = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
+    // It names the files of the program's source, with a backslash before each space. A tree that was moved knows itself
+    // better.
+    let list = list.replace("\\ ", "\0");
+    let source =
+        list.split_whitespace().map(|word| word.replace('\0', " ")).find(|word| word.ends_with("/cli/src/main.rs"));
+    let built_from = source.iter().flat_map(|file| Path::new(file).ancestors().skip(3).take(1));
     let root = bin.ancestors().skip(1).chain(built_from).find(is_source)?.to_path_buf();
     let profile = match bin.file_name()? {
         name if name == "debug" => OsStr::new("dev"),
@@ -190,7 +192,9 @@ mod tests {
         {
             let bin = root.join("out").join(profile);
             std::fs::create_dir_all(&bin).unwrap();
-            std::fs::write(bin.join("angara.d"), "").unwrap();
+            let list =
+                format!("angara: net/src/lib.rs {}/cli/src/main.rs\n", ours.display().to_string().replace(' ', "\\ "));
+            std::fs::write(bin.join("angara.d"), list).unwrap();
             let found = checkout(&bin).unwrap();
             let target = root.join("out");
             assert_eq!(found.root, ours);

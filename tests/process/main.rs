@@ -24,6 +24,7 @@ mod crash;
 mod crates_io;
 mod debug;
 mod docs;
+mod doctor;
 mod domains;
 mod driver;
 mod embedded;

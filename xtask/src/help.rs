@@ -1,7 +1,7 @@
 //! Manual pages and completions of shells, which `angara` writes from its own options.
 
+use crate::machine::Machine;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::{env, fs, io, process};
 
 /// Path below `share` and text of every file.
@@ -9,7 +9,7 @@ pub(crate) fn files(bin: &Path) -> Result<Vec<(PathBuf, String)>, String> {
     let angara = bin.join("angara");
     let dir = env::temp_dir().join(format!("angara-help-{}", process::id()));
     fs::create_dir(&dir).map_err(|e| format!("cannot make {}: {e}", dir.display()))?;
-    let written = match Command::new(&angara).arg("__help-files").arg(&dir).status() {
+    let written = match Machine::of(bin)?.command(&angara).arg("__help-files").arg(&dir).status() {
         Ok(status) if status.success() => collect(&dir).map_err(|e| format!("cannot read {}: {e}", dir.display())),
         Ok(status) => Err(format!("{} could not write its manual pages ({status})", angara.display())),
         Err(e) => Err(format!("cannot run {}: {e}; build it first", angara.display())),

@@ -1,6 +1,7 @@
 //! Putting files in place, and taking them away again.
 
 use crate::help;
+use crate::machine::Machine;
 use crate::notices::{self, Notices};
 use std::collections::BTreeSet;
 use std::fs;
@@ -124,7 +125,8 @@ impl InstallPlan {
         for name in ["README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"] {
             add(below("share/doc/angara").join(name), Content::Copy(self.root.join(name)), 0o644);
         }
-        let Notices { text, sbom } = notices::gather(&self.root, "angara", &notices::INSTALLED)?;
+        let Notices { text, sbom } =
+            notices::gather(&self.root, Machine::of(&self.from)?, "angara", &notices::INSTALLED)?;
         add(below("share/doc/angara/THIRD-PARTY.txt"), Content::Text(text), 0o644);
         add(below("share/doc/angara/sbom.cdx.json"), Content::Text(sbom), 0o644);
         for (path, text) in help::files(&self.from)? {

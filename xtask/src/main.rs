@@ -8,15 +8,19 @@
 
 mod cross;
 mod deb;
+mod debug_info;
 mod help;
 mod install;
+mod machine;
 mod notices;
+mod portable;
 mod release;
 mod steps;
 mod wheel;
 
 use deb::Packages;
 use install::InstallPlan;
+use machine::Machine;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use wheel::Wheel;
@@ -26,14 +30,16 @@ cargo xtask install [--prefix DIR] [--destdir DIR] [--sysconfdir DIR] [--systemd
 cargo xtask uninstall [--prefix DIR] [--destdir DIR]
 cargo xtask deb [--out DIR] [--version VERSION] [--check] [--from DIR]
 cargo xtask cross [--check]
-cargo xtask wheel [--out DIR] [--from DIR]
-cargo xtask release [--out DIR] [--from DIR]
+cargo xtask wheel [--out DIR] [--portable] [--machine MACHINE] [--from DIR]
+cargo xtask release [--out DIR] [--machine MACHINE] [--from DIR]
 
   --prefix DIR      where it will be used from [default: /usr/local]
   --destdir DIR     put this before every path, to make a package
   --sysconfdir DIR  configuration of the services [default: /etc below /usr, else PREFIX/etc]
   --systemd         also units, sysusers.d and tmpfiles.d
   --from DIR        directory with the built programs [default: builds target/release]
+  --portable        link with glibc 2.31, so that it runs on older systems, too; takes it from Debian's archive
+  --machine MACHINE x86_64 or aarch64; another than this one is always portable [default: this one; of release both]
   --out DIR         directory for the packages [default: target/debian, wheel or artefacts]
   --version VERSION version of the packages, as Debian writes it [default: the project's, with -0.1]
   --check           ask lintian, then install, use, upgrade and purge the packages in a Debian made for it;
@@ -48,8 +54,10 @@ struct Options {
     from: Option<PathBuf>,
     out: Option<PathBuf>,
     version: Option<String>,
+    machine: Option<Machine>,
     systemd: bool,
     check: bool,
+    portable: bool,
 }
 
 fn main() -> ExitCode {
@@ -75,7 +83,8 @@ fn run(args: Vec<String>) -> Result<String, String> {
         "uninstall" => &["--prefix", "--destdir"],
         "deb" => &["--out", "--version", "--check", "--from"],
         "cross" => &["--check"],
-        "wheel" | "release" => &["--out", "--from"],
+        "wheel" => &["--out", "--portable", "--machine", "--from"],
+        "release" => &["--out", "--machine", "--from"],
         "-h" | "--help" | "help" => return Ok(format!("{USAGE}\n")),
         "" => return Err(format!("tell me what to do\n{USAGE}")),
         _ => return Err(format!("unknown task `{task}`\n{USAGE}")),
@@ -93,8 +102,19 @@ fn run(args: Vec<String>) -> Result<String, String> {
     if task == "cross" {
         return cross::cross(&root(), &target()?, options.check);
     }
+    let machine = options.machine.unwrap_or(Machine::here());
     let from = match options.from {
+        Some(_) if options.portable || options.machine.is_some() => {
+            return Err("--from is for programs that are built, and they know for which machine".into());
+        }
         Some(from) => from,
+        None if task == "release" => {
+            let out = options.out.map_or_else(|| Ok(target()?.join("artefacts")), Ok::<_, String>)?;
+            let machines = options.machine.map_or_else(|| vec![Machine::X86_64, Machine::Aarch64], |one| vec![one]);
+            let built = machines.into_iter().map(|machine| portable::build(&root(), &target()?, machine));
+            return release::make(&root(), &built.collect::<Result<Vec<_>, _>>()?, &out);
+        }
+        None if options.portable || machine != Machine::here() => portable::build(&root(), &target()?, machine)?,
         None => build(&task)?,
     };
     if matches!(task.as_str(), "deb" | "wheel" | "release") {
@@ -108,7 +128,7 @@ fn run(args: Vec<String>) -> Result<String, String> {
         let version = options.version.unwrap_or_else(deb::default_version);
         return match task.as_str() {
             "wheel" => Wheel { root: root(), from, out }.build(),
-            "release" => release::make(&root(), &from, &out),
+            "release" => release::make(&root(), &[from], &out),
             _ if options.check => deb::check(Packages { root: root(), from, out, version }),
             _ => deb::build(&Packages { root: root(), from, out, version }),
         };
@@ -135,7 +155,7 @@ fn options(mut args: impl Iterator<Item = String>, task: &str, takes: &[&str]) -
         if !takes.contains(&name.as_str()) {
             return Err(format!("unknown option {name} of {task}\n{USAGE}"));
         }
-        if matches!(name.as_str(), "--systemd" | "--check")
+        if matches!(name.as_str(), "--systemd" | "--check" | "--portable")
             && let Some(value) = value
         {
             return Err(format!("{name} takes no value, such as `{value}`\n{USAGE}"));
@@ -147,6 +167,8 @@ fn options(mut args: impl Iterator<Item = String>, task: &str, takes: &[&str]) -
         match name.as_str() {
             "--systemd" => options.systemd = true,
             "--check" => options.check = true,
+            "--portable" => options.portable = true,
+            "--machine" => options.machine = Some(Machine::named(&text("machine")?)?),
             "--version" => options.version = Some(text("version")?),
             "--prefix" => options.prefix = Some(text("directory")?.into()),
             "--sysconfdir" => options.sysconfdir = Some(text("directory")?.into()),

@@ -2,6 +2,7 @@
 //! (CycloneDX). Both are made from what Cargo knows of the locked dependencies.
 
 use crate::install::cannot;
+use crate::machine::Machine;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -60,8 +61,8 @@ impl Package {
 }
 
 /// Of what is in `whole`: results of these packages of the workspace at `root`.
-pub(crate) fn gather(root: &Path, whole: &str, ours: &[&str]) -> Result<Notices, String> {
-    let (packages, used) = packages(root, ours)?;
+pub(crate) fn gather(root: &Path, machine: Machine, whole: &str, ours: &[&str]) -> Result<Notices, String> {
+    let (packages, used) = packages(root, machine, ours)?;
     Ok(Notices { text: text(&packages)?, sbom: sbom(whole, &packages, &used) })
 }
 
@@ -69,10 +70,11 @@ pub(crate) fn gather(root: &Path, whole: &str, ours: &[&str]) -> Result<Notices,
 type Uses = BTreeMap<String, Vec<String>>;
 
 /// All packages of others that are linked into `ours`.
-fn packages(root: &Path, ours: &[&str]) -> Result<(Vec<Package>, Uses), String> {
-    let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+fn packages(root: &Path, machine: Machine, ours: &[&str]) -> Result<(Vec<Package>, Uses), String> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
-    cargo.args(["metadata", "--format-version", "1", "--locked", "--filter-platform", &target]).current_dir(root);
+    cargo
+        .args(["metadata", "--format-version", "1", "--locked", "--filter-platform", machine.triple()])
+        .current_dir(root);
     let done = cargo.output().map_err(|e| format!("cannot start cargo: {e}"))?;
     if !done.status.success() {
         return Err(format!("cargo metadata failed: {}", String::from_utf8_lossy(&done.stderr)));

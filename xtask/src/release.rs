@@ -1,6 +1,7 @@
 //! `cargo xtask release`: all that a version is given away as, in one directory, with its sums.
 
 use crate::deb::{self, Packages};
+use crate::debug_info;
 use crate::install::cannot;
 use crate::steps::Temporary;
 use crate::wheel::Wheel;
@@ -8,8 +9,8 @@ use sha2::{Digest, Sha256};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Makes it in `out`, which is empty or not there yet; the result is what to tell the user.
-pub(crate) fn make(root: &Path, from: &Path, out: &Path) -> Result<String, String> {
+/// Makes it in `out`, which is empty or not there yet, of the programs in each of `from`; the result is what to tell the user.
+pub(crate) fn make(root: &Path, from: &[PathBuf], out: &Path) -> Result<String, String> {
     let version = env!("CARGO_PKG_VERSION");
     described(root, version)?;
     if fs::read_dir(out).is_ok_and(|mut files| files.next().is_some()) {
@@ -18,17 +19,13 @@ pub(crate) fn make(root: &Path, from: &Path, out: &Path) -> Result<String, Strin
             out.display()
         ));
     }
-    let wheel = |out: PathBuf| Wheel { root: root.into(), from: from.into(), out }.build();
-    let first = wheel(out.into())?;
-    let again = Temporary(out.join(".again"));
-    let second = wheel(again.0.clone())?;
-    let read = |shown: &str| fs::read(shown.trim()).map_err(|e| cannot("read", Path::new(shown.trim()), &e));
-    if read(&first)? != read(&second)? {
-        return Err(format!("the wheel was made twice, and the files differ: {} {}", first.trim(), second.trim()));
+    let mut made = String::new();
+    for from in from {
+        made += &wheel(root, from, out)?;
+        made += &format!("{}\n", debug_info::make(root, from, out)?.display());
+        let (root, from, out) = (root.into(), from.into(), out.into());
+        made += &deb::build(&Packages { root, from, out, version: deb::default_version() })?;
     }
-    drop(again);
-    let packages = Packages { root: root.into(), from: from.into(), out: out.into(), version: deb::default_version() };
-    let made = first + &deb::build(&packages)?;
     let mut sums = String::new();
     for file in made.lines().map(Path::new) {
         let sum = Sha256::digest(fs::read(file).map_err(|e| cannot("read", file, &e))?);
@@ -38,6 +35,19 @@ pub(crate) fn make(root: &Path, from: &Path, out: &Path) -> Result<String, Strin
     let list = out.join("SHA256SUMS");
     fs::write(&list, sums).map_err(|e| cannot("write", &list, &e))?;
     Ok(format!("{made}{}\n", list.display()))
+}
+
+/// Makes the wheel twice, since the same programs have to give the same wheel; a line with its file.
+fn wheel(root: &Path, from: &Path, out: &Path) -> Result<String, String> {
+    let make = |out: PathBuf| Wheel { root: root.into(), from: from.into(), out }.build();
+    let first = make(out.into())?;
+    let again = Temporary(out.join(".again"));
+    let second = make(again.0.clone())?;
+    let read = |shown: &str| fs::read(shown.trim()).map_err(|e| cannot("read", Path::new(shown.trim()), &e));
+    match read(&first)? == read(&second)? {
+        true => Ok(first),
+        false => Err(format!("the wheel was made twice, and the files differ: {} {}", first.trim(), second.trim())),
+    }
 }
 
 /// The changes tell what is in this version.

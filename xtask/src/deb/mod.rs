@@ -7,9 +7,10 @@ mod check;
 mod places;
 
 use crate::install::{Content, InstallPlan, Item, cannot, put};
+use crate::machine::Machine;
 use crate::notices::{self, Notices};
 use crate::steps::{Temporary, make_dir, require, run};
-use places::{MULTIARCH, PACKAGES};
+use places::PACKAGES;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,8 +19,8 @@ use std::process::Command;
 pub(crate) use check::check;
 
 /// Programs this takes, and the package of Debian that has each.
-const TOOLS: [(&str, &str); 4] =
-    [("dpkg-deb", "dpkg"), ("dpkg-shlibdeps", "dpkg-dev"), ("dpkg-gencontrol", "dpkg-dev"), ("strip", "binutils")];
+const TOOLS: [(&str, &str); 3] =
+    [("dpkg-deb", "dpkg"), ("dpkg-shlibdeps", "dpkg-dev"), ("dpkg-gencontrol", "dpkg-dev")];
 
 /// What to make packages of.
 pub(crate) struct Packages {
@@ -50,7 +51,9 @@ fn write(path: &Path, text: &str, mode: u32) -> Result<(), String> {
 
 impl Packages {
     fn build(&self) -> Result<Vec<PathBuf>, String> {
+        let machine = Machine::of(&self.from)?;
         require(&TOOLS)?;
+        require(&[(&machine.tool("strip"), "binutils, or binutils-aarch64-linux-gnu")])?;
         run(Command::new("dpkg").arg("--validate-version").arg(&self.version))
             .map_err(|e| format!("--version {}: {e}; write one like {}", self.version, default_version()))?;
         make_dir(&self.out)?;
@@ -58,7 +61,7 @@ impl Packages {
         let work = Temporary(self.out.join(format!(".work-{}", std::process::id())));
         let debian = work.0.join("debian");
         make_dir(&debian)?;
-        write(&debian.join("control"), &self.source("control")?, 0o644)?;
+        write(&debian.join("control"), &self.source("control")?.replace("@arch@", machine.debian()), 0o644)?;
         write(&debian.join("changelog"), &self.changelog()?, 0o644)?;
         let plan = InstallPlan {
             root: self.root.clone(),
@@ -67,22 +70,22 @@ impl Packages {
             destdir: None,
             sysconfdir: "/etc".into(),
             systemd: true,
-            multiarch: Some(MULTIARCH),
+            multiarch: Some(machine.multiarch()),
         };
         let mut all: BTreeMap<&str, Vec<Item>> = BTreeMap::new();
-        for (package, item) in places::sorted(plan.items()?)? {
+        for (package, item) in places::sorted(plan.items()?, machine.multiarch())? {
             all.entry(package).or_default().push(item);
         }
         let mut made = Vec::new();
         for package in PACKAGES {
             let items = all.remove(package).unwrap_or_default();
-            made.push(self.package(&work.0, package, &items)?);
+            made.push(self.package(&work.0, package, &items, machine)?);
         }
         Ok(made)
     }
 
     /// Makes one package; its file.
-    fn package(&self, work: &Path, package: &str, items: &[Item]) -> Result<PathBuf, String> {
+    fn package(&self, work: &Path, package: &str, items: &[Item], machine: Machine) -> Result<PathBuf, String> {
         let stage = work.join("debian").join(package);
         let at = |path: &Path| stage.join(path.strip_prefix("/").unwrap_or(path));
         for item in items {
@@ -95,24 +98,25 @@ impl Packages {
                 && (item.mode == 0o755 || item.path.to_string_lossy().contains(".so"))
         };
         let binaries: Vec<PathBuf> = items.iter().filter(is_binary).map(|item| at(&item.path)).collect();
-        self.documents(&stage, package)?;
+        self.documents(&stage, package, machine)?;
         let pages =
             items.iter().map(|item| at(&item.path)).filter(|path| path.to_string_lossy().contains("/share/man/"));
         compress(pages.collect())?;
         if !binaries.is_empty() {
             let sections = ["--strip-unneeded", "--remove-section=.comment", "--remove-section=.note"];
-            run(Command::new("strip").args(sections).args(&binaries))?;
+            run(Command::new(machine.tool("strip")).args(sections).args(&binaries))?;
             let needed = binaries.iter().map(|b| format!("-e{}", b.display()));
             run(Command::new("dpkg-shlibdeps")
                 .arg(format!("-Tdebian/{package}.substvars"))
                 .args(needed)
+                .env("DEB_HOST_ARCH", machine.debian())
                 .current_dir(work))?;
         }
         self.control(work, &stage, package, items)?;
         let mut build = Command::new("dpkg-deb");
         build.args(["--root-owner-group", "--build"]).arg(&stage).arg(&self.out);
         run(&mut build)?;
-        Ok(self.out.join(format!("{package}_{}_amd64.deb", self.version_in_names())))
+        Ok(self.out.join(format!("{package}_{}_{}.deb", self.version_in_names(), machine.debian())))
     }
 
     /// Returns what Debian wants to know of a package: `DEBIAN/`.
@@ -144,11 +148,12 @@ impl Packages {
         let substvars = format!("-Tdebian/{package}.substvars");
         let mut control = Command::new("dpkg-gencontrol");
         control.arg(format!("-p{package}")).arg(format!("-Pdebian/{package}")).arg(substvars).current_dir(work);
+        control.env("DEB_HOST_ARCH", Machine::of(&self.from)?.debian());
         run(&mut control).map(drop)
     }
 
     /// Licence, notices of others and changes, which every package has.
-    fn documents(&self, stage: &Path, package: &str) -> Result<(), String> {
+    fn documents(&self, stage: &Path, package: &str, machine: Machine) -> Result<(), String> {
         let doc = stage.join("usr/share/doc").join(package);
         let mit = self.root.join("LICENSE-MIT");
         let mit = fs::read_to_string(&mit).map_err(|e| cannot("read", &mit, &e))?;
@@ -157,7 +162,7 @@ impl Packages {
         let copyright = self.source("copyright")?.replace("@MIT@\n", &mit);
         write(&doc.join("copyright"), &copyright, 0o644)?;
         if !doc.join("THIRD-PARTY.txt").exists() {
-            let Notices { text, sbom } = notices::gather(&self.root, package, places::built_from(package))?;
+            let Notices { text, sbom } = notices::gather(&self.root, machine, package, places::built_from(package))?;
             write(&doc.join("THIRD-PARTY.txt"), &text, 0o644)?;
             write(&doc.join("sbom.cdx.json"), &sbom, 0o644)?;
         }

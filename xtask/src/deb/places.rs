@@ -9,8 +9,8 @@ use crate::install::{Content, Item};
 use crate::notices::INSTALLED;
 use std::path::{Path, PathBuf};
 
-/// Directory below `/usr/lib` for libraries.
-pub(super) const MULTIARCH: &str = "x86_64-linux-gnu";
+/// Stands for the directory, below `/usr/lib`, for libraries of the packages' machine.
+const MULTIARCH: &str = "@multiarch@";
 
 /// All packages, as `packaging/debian/control` names them.
 pub(super) const PACKAGES: [&str; 4] = [ANGARA, SMA, DRIVER, DEV];
@@ -36,13 +36,13 @@ const RULES: [(&str, Option<&str>, &str); 22] = [
     ("bin/oshc", Some(DEV), "lib/angara/bin/oshc"),
     ("bin/", Some(ANGARA), "lib/angara/bin/"),
     ("include/", Some(DEV), "include/"),
-    ("lib/x86_64-linux-gnu/libsma.so.", Some(SMA), "lib/x86_64-linux-gnu/libsma.so."),
-    ("lib/x86_64-linux-gnu/libangara.so.", Some(DRIVER), "lib/x86_64-linux-gnu/libangara.so."),
+    ("lib/@multiarch@/libsma.so.", Some(SMA), "lib/@multiarch@/libsma.so."),
+    ("lib/@multiarch@/libangara.so.", Some(DRIVER), "lib/@multiarch@/libangara.so."),
     // What only programs of these packages load lies apart from what everybody may link.
-    ("lib/x86_64-linux-gnu/libangara_clock.so", Some(ANGARA), "lib/angara/lib/libangara_clock.so"),
-    ("lib/x86_64-linux-gnu/libangara_mpi", Some(ANGARA), "lib/angara/lib/libangara_mpi"),
-    ("lib/x86_64-linux-gnu/libfabric/", Some(ANGARA), "lib/angara/lib/libfabric/"),
-    ("lib/x86_64-linux-gnu/", Some(DEV), "lib/x86_64-linux-gnu/"),
+    ("lib/@multiarch@/libangara_clock.so", Some(ANGARA), "lib/angara/lib/libangara_clock.so"),
+    ("lib/@multiarch@/libangara_mpi", Some(ANGARA), "lib/angara/lib/libangara_mpi"),
+    ("lib/@multiarch@/libfabric/", Some(ANGARA), "lib/angara/lib/libfabric/"),
+    ("lib/@multiarch@/", Some(DEV), "lib/@multiarch@/"),
     ("lib/angara/", Some(DEV), "lib/angara/"),
     // Their text is in every system, and `copyright` leads there.
     ("share/doc/angara/LICENSE-", None, ""),
@@ -67,35 +67,36 @@ const LINKS: [(&str, &str, &str); 9] = [
     (DEV, "bin/oshcc.angara", "../lib/angara/bin/oshcc"),
     (DEV, "bin/oshc++.angara", "../lib/angara/bin/oshc++"),
     (ANGARA, "lib/angara/share", "../../share"),
-    (DEV, "lib/angara/lib/libsma.so", "../../x86_64-linux-gnu/libsma.so"),
-    (DEV, "lib/angara/lib/libangara.so", "../../x86_64-linux-gnu/libangara.so"),
+    (DEV, "lib/angara/lib/libsma.so", "../../@multiarch@/libsma.so"),
+    (DEV, "lib/angara/lib/libangara.so", "../../@multiarch@/libangara.so"),
     // Where Wireshark looks for dissectors.
-    (ANGARA, "lib/x86_64-linux-gnu/wireshark/plugins/angara.lua", "../../../../share/angara/wireshark/angara.lua"),
+    (ANGARA, "lib/@multiarch@/wireshark/plugins/angara.lua", "../../../../share/angara/wireshark/angara.lua"),
 ];
 
 /// Returns what each package has: its name, and the file as it lies there.
-pub(super) fn sorted(items: Vec<Item>) -> Result<Vec<(&'static str, Item)>, String> {
+pub(super) fn sorted(items: Vec<Item>, multiarch: &str) -> Result<Vec<(&'static str, Item)>, String> {
     let mut placed = Vec::new();
     for item in items {
-        if let Some(found) = place(item)? {
+        if let Some(found) = place(item, multiarch)? {
             placed.push(found);
         }
     }
     placed.extend(LINKS.map(|(package, path, target)| {
-        let (path, content) = (Path::new("/usr").join(path), Content::Link(target.into()));
+        let (path, target) = (path.replace(MULTIARCH, multiarch), target.replace(MULTIARCH, multiarch));
+        let (path, content) = (Path::new("/usr").join(path), Content::Link(target));
         (package, Item { path, content, mode: 0, config: false })
     }));
     Ok(placed)
 }
 
-fn place(mut item: Item) -> Result<Option<(&'static str, Item)>, String> {
-    let path = item.path.strip_prefix("/usr").unwrap_or(&item.path).to_string_lossy().into_owned();
+fn place(mut item: Item, multiarch: &str) -> Result<Option<(&'static str, Item)>, String> {
+    let path = item.path.strip_prefix("/usr").unwrap_or(&item.path).to_string_lossy().replace(multiarch, MULTIARCH);
     let fits = RULES.iter().find_map(|(from, package, to)| Some((package, to, path.strip_prefix(from)?)));
     let Some((package, to, rest)) = fits else {
         return Err(format!("no package has {}; add it to xtask/src/deb/places.rs", item.path.display()));
     };
     let Some(package) = package else { return Ok(None) };
-    item.path = PathBuf::from("/usr").join(format!("{to}{rest}"));
+    item.path = PathBuf::from("/usr").join(format!("{to}{rest}").replace(MULTIARCH, multiarch));
     if let Content::Text(text) = &mut item.content
         && path.contains("oshrun")
         && !path.contains("/man/")

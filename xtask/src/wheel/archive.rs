@@ -1,4 +1,4 @@
-//! The file of a wheel: an archive whose bytes depend on what is in it alone, and the list of its files with their hashes.
+//! An archive whose bytes depend on what is in it alone, and for a wheel the list of its files with their hashes.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -24,8 +24,8 @@ impl File {
 /// Files by their paths in the wheel: sorted, so that their order is always the same.
 pub(crate) type Files = BTreeMap<String, File>;
 
-/// Packs `files`, and behind them their list, which is called `record`.
-pub(crate) fn pack(files: &Files, record: &str) -> Result<Vec<u8>, String> {
+/// Packs `files`, and behind them their list, if it has a name.
+pub(crate) fn pack(files: &Files, record: Option<&str>) -> Result<Vec<u8>, String> {
     let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
     let mut list = String::new();
     for (path, file) in files {
@@ -33,10 +33,12 @@ pub(crate) fn pack(files: &Files, record: &str) -> Result<Vec<u8>, String> {
         let hash = URL_SAFE_NO_PAD.encode(Sha256::digest(&file.bytes));
         list += &format!("{},sha256={hash},{}\n", field(path), file.bytes.len());
     }
-    // Its own hash cannot be in it.
-    list += &format!("{},,\n", field(record));
-    add(&mut archive, record, &File::text(list))?;
-    let done = archive.finish().map_err(|e| format!("cannot pack the wheel: {e}"))?;
+    if let Some(record) = record {
+        // Its own hash cannot be in it.
+        list += &format!("{},,\n", field(record));
+        add(&mut archive, record, &File::text(list))?;
+    }
+    let done = archive.finish().map_err(|e| format!("cannot pack the files: {e}"))?;
     Ok(done.into_inner())
 }
 

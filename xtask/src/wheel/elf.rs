@@ -1,9 +1,9 @@
 //! What programs and libraries need of the system they run on: the processor, libraries, and the newest version of
 //! glibc's symbols. It decides for which systems a wheel is.
 
-use object::Endianness;
 use object::elf::{DT_NEEDED, EM_AARCH64, EM_X86_64, FileHeader64};
 use object::read::elf::{Dyn, FileHeader};
+use object::{Endianness, Object};
 use std::fmt;
 
 /// Libraries that every system with glibc has. They are among those that the standard for wheels allows.
@@ -52,6 +52,14 @@ impl fmt::Display for Needs {
 /// True for programs and libraries.
 pub(crate) fn is_elf(bytes: &[u8]) -> bool {
     bytes.starts_with(b"\x7fELF")
+}
+
+/// The number by which debuggers know a program or library, as the linker gave it.
+pub(crate) fn number(bytes: &[u8]) -> Result<String, String> {
+    let unreadable = |e: object::read::Error| format!("it is no ELF file of 64 bits: {e}");
+    let file = object::File::parse(bytes).map_err(unreadable)?;
+    let number = file.build_id().map_err(unreadable)?.ok_or("its linker gave it no number (build id)")?;
+    Ok(number.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// Reads what a program or library needs.

@@ -4,10 +4,11 @@
 //! environment, so that the parts find each other as in any other installation. The Python package beside them is the
 //! simulator, and `python -m angara`.
 
-mod archive;
-mod elf;
+pub(crate) mod archive;
+pub(crate) mod elf;
 
 use crate::install::{Content, InstallPlan, Item, cannot};
+use crate::machine::Machine;
 use crate::notices::{self, Notices};
 use crate::steps::{Temporary, make_dir, require, run};
 use archive::{File, Files};
@@ -16,11 +17,8 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 
-/// Programs this takes, and the package of Debian that has each.
-const TOOLS: [(&str, &str); 1] = [("strip", "binutils")];
-
 /// The simulator's library, as Cargo makes it, and as Python looks for it. It uses only what every Python from 3.9 on has.
-const SIMULATOR: (&str, &str) = ("libangara_python.so", "angara/_angara.abi3.so");
+pub(crate) const SIMULATOR: (&str, &str) = ("libangara_python.so", "angara/_angara.abi3.so");
 /// For which Pythons that is.
 const PYTHON: &str = "cp39-abi3";
 /// Where files are planned to be before they are put into the archive. Nothing is written there.
@@ -39,17 +37,18 @@ pub(crate) struct Wheel {
 impl Wheel {
     /// Makes it; the result is what to tell the user.
     pub(crate) fn build(&self) -> Result<String, String> {
-        require(&TOOLS)?;
+        let machine = Machine::of(&self.from)?;
+        require(&[(&machine.tool("strip"), "binutils, or binutils-aarch64-linux-gnu")])?;
         make_dir(&self.out)?;
         let work = Temporary(self.out.join(format!(".work-{}", std::process::id())));
         make_dir(&work.0)?;
         let mut files = self.data()?;
         self.package(&mut files)?;
-        let needs = strip(&mut files, &work.0)?;
+        let needs = strip(&mut files, &work.0, machine)?;
         let version = env!("CARGO_PKG_VERSION");
         let tag = format!("{PYTHON}-{needs}");
         self.describe(&mut files, &tag)?;
-        let bytes = archive::pack(&files, &format!("angara-{version}.dist-info/RECORD"))?;
+        let bytes = archive::pack(&files, Some(&format!("angara-{version}.dist-info/RECORD")))?;
         // In one step: nobody sees a part of it.
         let (new, to) = (work.0.join("wheel"), self.out.join(format!("angara-{version}-{tag}.whl")));
         fs::write(&new, bytes).and_then(|()| fs::rename(&new, &to)).map_err(|e| cannot("write", &to, &e))?;
@@ -116,8 +115,8 @@ impl Wheel {
         for name in licences {
             add(&format!("licenses/{name}"), read(name)?);
         }
-        let Notices { text, sbom } =
-            notices::gather(&self.root, "angara", &[&notices::INSTALLED[..], &["angara-python"]].concat())?;
+        let packages = [&notices::INSTALLED[..], &["angara-python"]].concat();
+        let Notices { text, sbom } = notices::gather(&self.root, Machine::of(&self.from)?, "angara", &packages)?;
         add("licenses/THIRD-PARTY.txt", text);
         add("sboms/sbom.cdx.json", sbom);
         add("METADATA", metadata(&read("packaging/wheel/README.md")?));
@@ -221,13 +220,13 @@ fn resolved(link: &Path, target: &str) -> PathBuf {
 }
 
 /// Takes away what is there to debug with; what all programs and libraries need together.
-fn strip(files: &mut Files, work: &Path) -> Result<Needs, String> {
+fn strip(files: &mut Files, work: &Path, machine: Machine) -> Result<Needs, String> {
     let mut all: Option<Needs> = None;
     for (path, file) in files.iter_mut().filter(|(_, file)| elf::is_elf(&file.bytes)) {
         let at = work.join("elf");
         fs::write(&at, &file.bytes).map_err(|e| cannot("write", &at, &e))?;
         let sections = ["--strip-unneeded", "--remove-section=.comment", "--remove-section=.note"];
-        run(Command::new("strip").args(sections).arg(&at))?;
+        run(Command::new(machine.tool("strip")).args(sections).arg(&at))?;
         file.bytes = fs::read(&at).map_err(|e| cannot("read", &at, &e))?;
         let needs = elf::needs(&file.bytes).map_err(|e| format!("{path}: {e}"))?;
         all = Some(match all {

@@ -1,15 +1,16 @@
-//! `angara doctor`: what this machine offers, what uses it, and what happens without it.
+//! `angara doctor`: which copy of each part is used, what this machine offers, and what happens without it.
+
+mod copies;
 
 use angara_client::cores::Cores;
-use angara_client::daemon::WhereArgs;
+use angara_client::daemon::{self, WhereArgs};
 use angara_client::error::{Failed, say};
 use angara_client::report::table::{bytes, ranges};
-use angara_client::{daemon, install};
 use angara_launch::mpi::survey;
 use angara_launch::oshcc;
-use angara_protocol::inside::PROGRAM;
 use angara_protocol::trust::{Distrust, TrustedDir};
 use clap::Args;
+use copies::copies;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::thread::{MembarrierCommand, MembarrierQuery, membarrier, membarrier_query};
 use serde::Serialize;
@@ -53,7 +54,7 @@ enum Verdict {
 pub(crate) fn main(args: DoctorArgs) -> Result<u8, Failed> {
     let dir = daemon::runtime_dir(&args.at.runtime_dir);
     let findings: Vec<Finding> =
-        [kernel(), networking(), machine(&dir), tools(), mpi()].into_iter().flatten().collect();
+        [copies(), kernel(), networking(), machine(&dir), tools(), mpi()].into_iter().flatten().collect();
     if args.json {
         say!("{}", serde_json::to_string_pretty(&findings).expect("findings are plain data"))?;
     } else {
@@ -297,22 +298,11 @@ fn tools() -> Vec<Finding> {
     let tool = |name: &str| {
         oshcc::in_path(OsStr::new(name)).map(|p| p.display().to_string()).ok_or(format!("no {name} in PATH"))
     };
-    let part = |found: Option<std::path::PathBuf>, file: &str| {
-        found.map(|p| p.join(file).display().to_string()).ok_or(format!("no {file} beside this program"))
-    };
-    let bin = install::bin_dir().unwrap_or_default();
-    let build =
-        "run `cargo build --release`, or install the whole tree (the wheel, or the packages angara and libangara-dev)";
-    let pes = install::program_file(PROGRAM).map(|p| p.display().to_string()).map_err(|e| e.message);
     vec![
         optional("C compiler", tool("cc"), "oshcc needs one: apt-get install gcc, or set CC"),
         optional("C++ compiler", tool("c++"), "oshc++ needs one: apt-get install g++, or set CXX"),
         optional("python3", tool("python3"), "tests of Python programs are skipped"),
         optional("gdb", tool("gdb"), "tests of debugging are skipped"),
-        needed("fabricd", install::fabricd().map(|p| p.display().to_string()).map_err(|e| e.message), build),
-        optional("angara-pes", pes, "PEs cannot be coroutines (--pes-as): cargo build --release makes it"),
-        needed("libsma.so", part(install::lib_dir(&bin), install::LIBRARY), build),
-        needed("shmem.h", part(install::include_dir(&bin), install::HEADER), build),
     ]
 }
 
