@@ -20,6 +20,10 @@ const SUITE: &str = "bullseye";
 /// differs is how they report errors to programs of System V, which nobody here asks for.
 const MATHEMATICS: [&str; 5] = ["exp", "exp2", "log", "log2", "pow"];
 
+/// Functions that glibc has only since 2.29 or 2.30. Rust's standard library does without where they are not there, and here it
+/// never finds them.
+const LATER: [&str; 2] = ["gettid", "posix_spawn_file_actions_addchdir_np"];
+
 /// Builds everything, and the simulator for Python beside it; the directory with the programs.
 pub(crate) fn build(root: &Path, target: &Path, machine: Machine) -> Result<PathBuf, String> {
     let compiler = machine.tool("gcc");
@@ -50,10 +54,16 @@ fn settings(cargo: &mut Command, root: &Path, target: &Path, machine: Machine, s
     let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo"))).unwrap_or_default();
     // The last that fits counts.
     let names = [(home.as_path(), "cargo"), (root, "angara"), (target, "target")];
+    let libraries = format!("{}/usr/lib/{}", sysroot.display(), machine.multiarch());
     let sysroot = format!("--sysroot={}", sysroot.display());
     let mut rust: Vec<String> = vec![format!("-Clink-arg={sysroot}")];
+    // A compiler looks beside itself first.
+    rust.push(format!("-Clink-arg=-B{libraries}"));
+    // The compiler's own library wants this machine's glibc; where the program will run, there is another of it.
+    rust.push("-Clink-arg=-Wl,--allow-shlib-undefined".into());
     rust.push(format!("-Clink-arg={}", older.display()));
-    rust.extend(MATHEMATICS.map(|name| format!("-Clink-arg=-Wl,--wrap={name}")));
+    let wrapped = MATHEMATICS.iter().chain(&LATER);
+    rust.extend(wrapped.map(|name| format!("-Clink-arg=-Wl,--wrap={name}")));
     rust.extend(names.map(|(from, to)| format!("--remap-path-prefix={}={to}", from.display())));
     let mut c = vec![sysroot];
     c.extend(names.map(|(from, to)| format!("-ffile-prefix-map={}={to}", from.display())));
@@ -89,34 +99,43 @@ fn sysroot(dir: &Path, machine: Machine) -> Result<PathBuf, String> {
     Ok(root)
 }
 
-/// Links from its root lead to this machine's libraries: makes them lead to those beside them.
+/// Links from its root lead to this machine's libraries: makes them lead to its own.
 fn inside(sysroot: &Path, machine: Machine) -> Result<(), String> {
-    let dir = sysroot.join("usr/lib").join(machine.multiarch());
-    let entries = fs::read_dir(&dir).map_err(|e| cannot("read", &dir, &e))?;
-    for link in entries.flatten().map(|entry| entry.path()) {
-        let Ok(to) = fs::read_link(&link) else { continue };
-        let Ok(below) = to.strip_prefix("/") else { continue };
-        let up = Path::new("../../..").join(below);
-        fs::remove_file(&link).and_then(|()| symlink(up, &link)).map_err(|e| cannot("link", &link, &e))?;
+    let multiarch = machine.multiarch();
+    for dir in [format!("usr/lib/{multiarch}"), format!("lib/{multiarch}"), "lib".into(), "lib64".into()] {
+        // Not every machine has each.
+        let Ok(entries) = fs::read_dir(sysroot.join(&dir)) else { continue };
+        let up: PathBuf = Path::new(&dir).components().map(|_| "..").collect();
+        for link in entries.flatten().map(|entry| entry.path()) {
+            let Ok(to) = fs::read_link(&link) else { continue };
+            let Ok(below) = to.strip_prefix("/") else { continue };
+            fs::remove_file(&link)
+                .and_then(|()| symlink(up.join(below), &link))
+                .map_err(|e| cannot("link", &link, &e))?;
+        }
     }
     Ok(())
 }
 
-/// A library of functions that go on in the older ones of [`MATHEMATICS`]. What uses none of them is not linked with it.
+/// A library of functions that go on in the older ones of [`MATHEMATICS`], and of the system call of `gettid` for those who
+/// insist on it. What uses none of them is not linked with it.
 fn older_mathematics(sysroot: &Path, machine: Machine) -> Result<PathBuf, String> {
-    let (first, jump) = match machine {
-        Machine::X86_64 => ("GLIBC_2.2.5", "jmp"),
-        Machine::Aarch64 => ("GLIBC_2.17", "b"),
+    let (first, jump, gettid) = match machine {
+        Machine::X86_64 => ("GLIBC_2.2.5", "jmp", "\tmov $186, %eax\n\tsyscall\n\tret\n"),
+        Machine::Aarch64 => ("GLIBC_2.17", "b", "\tmov x8, #178\n\tsvc #0\n\tret\n"),
     };
     let dir = sysroot.join("older");
     make_dir(&dir)?;
     let archive = dir.join("libolder.a");
     let mut objects: Vec<OsString> = Vec::new();
-    for name in MATHEMATICS {
+    let mathematics = MATHEMATICS.map(|name| {
         let plt = if machine == Machine::X86_64 { "@PLT" } else { "" };
+        (name, format!("\t{jump} older_{name}{plt}\n.symver older_{name}, {name}@{first}\n"))
+    });
+    for (name, code) in mathematics.into_iter().chain([("gettid", gettid.into())]) {
         let text = format!(
             ".text\n.globl __wrap_{name}\n.hidden __wrap_{name}\n.type __wrap_{name}, %function\n\
-             .symver older_{name}, {name}@{first}\n__wrap_{name}:\n\t{jump} older_{name}{plt}\n\
+             __wrap_{name}:\n{code}\
              .size __wrap_{name}, . - __wrap_{name}\n.section .note.GNU-stack,\"\",%progbits\n"
         );
         let (source, object) = (dir.join(format!("{name}.s")), dir.join(format!("{name}.o")));
