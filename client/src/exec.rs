@@ -12,6 +12,7 @@ use rustix::termios::{OptionalActions, Termios, tcsetattr, tcsetpgrp};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::ffi::OsString;
 use std::fs::File;
+use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -102,6 +103,14 @@ pub fn become_program(
     variables: &[(&str, OsString)],
     [out, err]: [Option<File>; 2],
 ) -> ! {
+    match foreign(file, Path::new("/proc/sys/fs/binfmt_misc")) {
+        Foreign::No => {}
+        Foreign::Perhaps(why) => angara_protocol::complain!("angara: {}: {why}", file.display()),
+        Foreign::Yes(why) => {
+            angara_protocol::complain!("angara: cannot execute {}: {why}", file.display());
+            exit(126)
+        }
+    }
     let mut command = Command::new(file);
     if let [argv0, rest @ ..] = argv {
         command.arg0(argv0).args(rest);
@@ -118,6 +127,69 @@ pub fn become_program(
     // ENOENT for a file that was there a moment ago means its interpreter is missing.
     angara_protocol::complain!("angara: cannot execute {shown}: {error}{}", hint(&error, file));
     exit(if error.kind() == std::io::ErrorKind::NotFound && !file.exists() { 127 } else { 126 })
+}
+
+/// Whether a program is for another processor, and what to say then.
+#[derive(Debug, PartialEq, Eq)]
+enum Foreign {
+    No,
+    /// It is, and nobody knows whether the kernel has an emulator for it.
+    Perhaps(String),
+    /// It is, and the kernel has none.
+    Yes(String),
+}
+
+/// Looks at a program. What the kernel does not run, the C library takes for a script, and its shell says of each line of it that
+/// it is no command. `emulators` is where the kernel says which other programs it runs.
+fn foreign(file: &Path, emulators: &Path) -> Foreign {
+    let mut start = Vec::new();
+    // What cannot be read will be told when it is executed.
+    if File::open(file).and_then(|file| file.take(EMULATOR_LOOKS).read_to_end(&mut start)).is_err() {
+        return Foreign::No;
+    }
+    let &[0x7f, b'E', b'L', b'F', .., low, high, _, _] = start.get(..22).unwrap_or_default() else {
+        return Foreign::No;
+    };
+    let machine = |number| match number {
+        3 => "x86 of 32 bits".into(),
+        40 => "ARM of 32 bits".into(),
+        62 => "x86-64".into(),
+        183 => "aarch64".into(),
+        243 => "RISC-V".into(),
+        _ => format!("processor {number} of ELF's list"),
+    };
+    let (own, others) = (if cfg!(target_arch = "aarch64") { 183 } else { 62 }, u16::from_le_bytes([low, high]));
+    // The older sibling of each runs on it.
+    if others == own || (own, others) == (62, 3) || (own, others) == (183, 40) {
+        return Foreign::No;
+    }
+    let (own, others): (String, String) = (machine(own), machine(others));
+    let what = format!("it is a program for {others}, and this machine is {own}; compile it for this one");
+    let all = std::fs::read_dir(emulators).into_iter().flatten().flatten();
+    let known: Vec<String> = all.flat_map(|entry| std::fs::read_to_string(entry.path())).collect();
+    match known.iter().any(|emulator| takes(emulator, &start)) {
+        true => Foreign::No,
+        // An empty directory is one where nothing is mounted.
+        false if known.is_empty() => Foreign::Perhaps(format!("{what}, unless the kernel has an emulator for it")),
+        false => Foreign::Yes(format!("{what}, or have the kernel run it (apt-get install qemu-user-binfmt)")),
+    }
+}
+
+/// How many bytes of a file the kernel shows to emulators.
+const EMULATOR_LOOKS: u64 = 256;
+
+/// An emulator, as the kernel describes it, takes a file that begins like this.
+fn takes(emulator: &str, start: &[u8]) -> bool {
+    let of = |key: &str| emulator.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
+    let bytes = |text: &str| -> Option<Vec<u8>> {
+        (0..text.len()).step_by(2).map(|at| u8::from_str_radix(text.get(at..at + 2)?, 16).ok()).collect()
+    };
+    let Some(magic) = of("magic").and_then(bytes) else { return false };
+    let mask = of("mask").and_then(bytes).unwrap_or_else(|| vec![0xff; magic.len()]);
+    let offset: usize = of("offset").and_then(|text| text.parse().ok()).unwrap_or(0);
+    let Some(here) = start.get(offset..offset + magic.len()) else { return false };
+    emulator.starts_with("enabled")
+        && here.iter().zip(&magic).zip(&mask).all(|((here, magic), mask)| here & mask == magic & mask)
 }
 
 fn hint(error: &std::io::Error, file: &Path) -> &'static str {
@@ -146,4 +218,40 @@ pub fn foreground(tty: BorrowedFd<'_>, group: Pid, modes: Option<&Termios>) {
         let _ = tcsetattr(tty, OptionalActions::Drain, modes);
     }
     let _ = before.thread_set_mask();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_of_other_processors_need_an_emulator() {
+        let dir = std::env::temp_dir().join(format!("angara-foreign-{}", std::process::id()));
+        let (file, emulators) = (dir.join("program"), dir.join("emulators"));
+        std::fs::create_dir_all(&emulators).unwrap();
+        let mut start = std::fs::read("/proc/self/exe").unwrap()[..64].to_vec();
+        let why = |start: &[u8]| {
+            std::fs::write(&file, start).unwrap();
+            foreign(&file, &emulators)
+        };
+        let own = start.clone();
+        start[18] = 243;
+        assert!(matches!(why(&start), Foreign::Perhaps(why) if why.contains("a program for RISC-V")));
+        std::fs::write(emulators.join("status"), "enabled\n").unwrap();
+        assert!(matches!(why(&start), Foreign::Yes(why) if why.contains("qemu-user-binfmt")));
+        for ours in [&own[..], b"#!/bin/sh\n", b"\x7fELF"] {
+            assert_eq!(why(ours), Foreign::No);
+        }
+        // As the kernel shows that of Debian.
+        let magic = "7f454c460201010000000000000000000200f300";
+        let mask = "ffffffffffffff00fffffffffffffffffeffffff";
+        for (state, magic, runs) in
+            [("enabled", magic, true), ("disabled", magic, false), ("enabled", &magic.replace("f300", "b700"), false)]
+        {
+            let text = format!("{state}\ninterpreter /usr/bin/qemu\nflags: \noffset 0\nmagic {magic}\nmask {mask}\n");
+            std::fs::write(emulators.join("qemu"), text).unwrap();
+            assert_eq!(why(&start) == Foreign::No, runs, "{state} {magic}");
+        }
+        std::fs::remove_dir_all(dir).unwrap();
+    }
 }

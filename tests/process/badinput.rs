@@ -424,3 +424,18 @@ fn a_program_outside_a_launcher_runs_as_one_pe() {
     test.run(command).failure(&["ANGARA_", "angara run"]);
     test.assert_clean();
 }
+
+#[test]
+fn a_program_for_another_processor_is_told() {
+    let test = Test::new("foreign");
+    let program = test.file("program");
+    let mut bytes = std::fs::read("/proc/self/exe").expect("this program");
+    bytes.truncate(4096);
+    // RISC-V's number.
+    bytes[18..20].copy_from_slice(&[243, 0]);
+    std::fs::write(&program, bytes).expect("written");
+    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("ours");
+    // It fails with or without an emulator.
+    let done = test.run(test.angara(["run", "-n", "1", program.to_str().expect("utf-8")]));
+    done.failure(&["a program for RISC-V", "compile it for this one"]);
+}
