@@ -53,6 +53,7 @@ mod pmi;
 mod python;
 mod python_package;
 mod races;
+mod release;
 mod report;
 mod reroute;
 mod rings;

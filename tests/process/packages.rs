@@ -392,7 +392,8 @@ fn what_cannot_be_packed_is_named() {
     deb(&test, &["--out", inside.to_str().expect("utf-8")]).failure(&["cannot make", "below"]);
     let empty = test.file("empty");
     std::fs::create_dir(&empty).expect("made");
-    deb(&test, &["--out", shown, "--from", empty.to_str().expect("utf-8")]).failure(&["libsma.so", "build it first"]);
+    deb(&test, &["--out", shown, "--from", empty.to_str().expect("utf-8")])
+        .failure(&["empty/angara", "build it first"]);
     assert!(std::fs::read_dir(&out).map_or(0, Iterator::count) == 0, "something is left after a failure");
     let mut help = test.command(tools::tool("xtask"));
     help.args(["deb", "--help"]);

@@ -206,7 +206,14 @@ fn what_cannot_be_a_wheel_is_named() {
     let empty = test.file("empty");
     fs::create_dir(&empty).expect("made");
     let from = empty.to_str().expect("utf-8");
-    xtask(&test, &["wheel", "--out", shown, "--from", from]).failure(&["libsma.so", "build it first"]);
+    xtask(&test, &["wheel", "--out", shown, "--from", from]).failure(&["empty/angara", "build it first"]);
+    fs::write(empty.join("angara"), "#!/bin/sh\n").expect("written");
+    xtask(&test, &["wheel", "--out", shown, "--from", from]).failure(&["empty/angara is no program"]);
+    // A program, and nothing else.
+    fs::copy(tools::tool("angara"), empty.join("angara")).expect("copied");
+    xtask(&test, &["wheel", "--out", shown, "--from", from]).failure(&["empty", "build it first"]);
+    xtask(&test, &["wheel", "--machine", "sparc"]).failure(&["no processor `sparc`", "x86_64 or aarch64"]);
+    xtask(&test, &["wheel", "--machine", "x86_64", "--from", from]).failure(&["--from is for programs that are built"]);
     assert_eq!(fs::read_dir(&out).map_or(0, Iterator::count), 0, "something is left after a failure");
     test.assert_clean();
 }

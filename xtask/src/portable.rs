@@ -15,6 +15,8 @@ use std::process::Command;
 
 /// The Debian whose glibc it is: 2.31.
 const SUITE: &str = "bullseye";
+/// Its archive. That of its security updates does not keep all processors.
+const ARCHIVE: &str = "http://deb.debian.org/debian";
 
 /// Functions of which glibc 2.29 has new versions. The older ones give the same results, and are in every glibc. What
 /// differs is how they report errors to programs of System V, which nobody here asks for.
@@ -89,7 +91,7 @@ fn sysroot(dir: &Path, machine: Machine) -> Result<PathBuf, String> {
     // Nothing is run in it. Its own user for downloads may not read every directory.
     bootstrap.args(["--quiet", "--variant=extract", "--include=libc6-dev,linux-libc-dev"]);
     bootstrap.args(["--aptopt=APT::Sandbox::User \"root\"", &format!("--architectures={}", machine.debian())]);
-    let done = run(bootstrap.arg(SUITE).arg(&new)).and_then(|_| inside(&new, machine));
+    let done = run(bootstrap.arg(SUITE).arg(&new).arg(ARCHIVE)).and_then(|_| inside(&new, machine));
     if let Err(why) = done {
         // What is left of it is in nobody's way.
         let _ = fs::remove_dir_all(&new);
