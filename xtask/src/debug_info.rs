@@ -1,9 +1,9 @@
 //! What is taken out of programs and libraries before they are packed: lines of source, for debuggers and profilers. It is in an
 //! archive of its own, where they look for it: by the number that the linker gave to each program.
 
-use crate::install::{Content, InstallPlan, cannot};
+use crate::install::{Content, InstallPlan};
 use crate::machine::Machine;
-use crate::steps::{Temporary, make_dir, require, run};
+use crate::steps::{Temporary, cannot, make_dir, require, run};
 use crate::wheel::archive::{self, File, Files};
 use crate::wheel::{SIMULATOR, elf};
 use std::fs;

@@ -3,6 +3,7 @@
 use crate::help;
 use crate::machine::Machine;
 use crate::notices::{self, Notices};
+use crate::steps::cannot;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
@@ -271,10 +272,6 @@ pub(crate) fn uninstall(prefix: &Path, destdir: Option<&Path>) -> Result<String,
     let mut out = format!("removed {files} files of {}\n", prefix.display());
     kept.iter().for_each(|dir| out.push_str(&format!("kept {dir}: it is not empty\n")));
     Ok(out)
-}
-
-pub(crate) fn cannot(what: &str, path: &Path, e: &io::Error) -> String {
-    format!("cannot {what} {}: {e}", path.display())
 }
 
 /// Where `path` lies while a package is made.

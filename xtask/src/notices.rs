@@ -1,8 +1,8 @@
 //! What others have written that is in our programs and libraries: their notices in one text, and a list for tools
 //! (CycloneDX). Both are made from what Cargo knows of the locked dependencies.
 
-use crate::install::cannot;
 use crate::machine::Machine;
+use crate::steps::cannot;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

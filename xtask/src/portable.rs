@@ -4,9 +4,8 @@
 //! Headers and libraries of that glibc come from Debian's archive, unpacked below `target/sysroot`; nothing of them is run.
 //! Compiler and linker are those of this machine.
 
-use crate::install::cannot;
 use crate::machine::Machine;
-use crate::steps::{make_dir, require, run};
+use crate::steps::{cannot, make_dir, require, run};
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::symlink;

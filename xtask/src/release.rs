@@ -2,8 +2,7 @@
 
 use crate::deb::{self, Packages};
 use crate::debug_info;
-use crate::install::cannot;
-use crate::steps::Temporary;
+use crate::steps::{Temporary, cannot};
 use crate::wheel::Wheel;
 use sha2::{Digest, Sha256};
 use std::fs;

@@ -1,7 +1,7 @@
 //! What tasks have in common: other programs, and directories that they make.
 
-use crate::install::cannot;
 use std::fs;
+use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,6 +14,11 @@ impl Drop for Temporary {
         // Nothing depends on its going.
         let _ = fs::remove_dir_all(&self.0);
     }
+}
+
+/// What to say of a file that could not be used.
+pub(crate) fn cannot(what: &str, path: &Path, e: &io::Error) -> String {
+    format!("cannot {what} {}: {e}", path.display())
 }
 
 /// Fails with the remedy where a program is missing. `tools`: name, and the package of Debian that has it.

@@ -6,10 +6,10 @@
 mod check;
 mod places;
 
-use crate::install::{Content, InstallPlan, Item, cannot, put};
+use crate::install::{Content, InstallPlan, Item, put};
 use crate::machine::Machine;
 use crate::notices::{self, Notices};
-use crate::steps::{Temporary, make_dir, require, run};
+use crate::steps::{Temporary, cannot, make_dir, require, run};
 use places::PACKAGES;
 use std::collections::BTreeMap;
 use std::fs;

@@ -7,10 +7,10 @@
 pub(crate) mod archive;
 pub(crate) mod elf;
 
-use crate::install::{Content, InstallPlan, Item, cannot};
+use crate::install::{Content, InstallPlan, Item};
 use crate::machine::Machine;
 use crate::notices::{self, Notices};
-use crate::steps::{Temporary, make_dir, require, run};
+use crate::steps::{Temporary, cannot, make_dir, require, run};
 use archive::{File, Files};
 use elf::Needs;
 use std::fs;
