@@ -10,6 +10,7 @@ use crate::install::{Content, InstallPlan, Item, put};
 use crate::machine::Machine;
 use crate::notices::{self, Notices};
 use crate::steps::{Temporary, cannot, make_dir, require, run};
+use crate::wheel::elf::{self, Needs};
 use places::PACKAGES;
 use std::collections::BTreeMap;
 use std::fs;
@@ -105,18 +106,32 @@ impl Packages {
         if !binaries.is_empty() {
             let sections = ["--strip-unneeded", "--remove-section=.comment", "--remove-section=.note"];
             run(Command::new(machine.tool("strip")).args(sections).args(&binaries))?;
-            let needed = binaries.iter().map(|b| format!("-e{}", b.display()));
-            run(Command::new("dpkg-shlibdeps")
-                .arg(format!("-Tdebian/{package}.substvars"))
-                .args(needed)
-                .env("DEB_HOST_ARCH", machine.debian())
-                .current_dir(work))?;
+            self.needed(work, package, &binaries, machine)?;
         }
         self.control(work, &stage, package, items)?;
         let mut build = Command::new("dpkg-deb");
         build.args(["--root-owner-group", "--build"]).arg(&stage).arg(&self.out);
         run(&mut build)?;
         Ok(self.out.join(format!("{package}_{}_{}.deb", self.version_in_names(), machine.debian())))
+    }
+
+    /// Says which packages of others the programs and libraries need.
+    fn needed(&self, work: &Path, package: &str, binaries: &[PathBuf], machine: Machine) -> Result<(), String> {
+        let substvars = format!("debian/{package}.substvars");
+        if machine == Machine::here() {
+            let needed = binaries.iter().map(|b| format!("-e{}", b.display()));
+            let mut command = Command::new("dpkg-shlibdeps");
+            return run(command.arg(format!("-T{substvars}")).args(needed).current_dir(work)).map(drop);
+        }
+        // It asks the packages of that machine, which are not installed here.
+        let mut all = None::<Needs>;
+        for file in binaries {
+            let bytes = fs::read(file).map_err(|e| cannot("read", file, &e))?;
+            let needs = elf::needs(&bytes)?;
+            all = Some(all.map_or(Ok(needs), |others| others.and(needs))?);
+        }
+        let depends = all.map_or(String::new(), Needs::debian);
+        write(&work.join(substvars), &format!("shlibs:Depends={depends}\n"), 0o644)
     }
 
     /// Returns what Debian wants to know of a package: `DEBIAN/`.

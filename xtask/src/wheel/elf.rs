@@ -42,6 +42,13 @@ impl Needs {
     }
 }
 
+impl Needs {
+    /// As Debian's packages say it. The functions of the compiler's library are as old as its first package of that name.
+    pub(crate) fn debian(self) -> String {
+        format!("libc6 (>= {}.{}), libgcc-s1 (>= 3.0)", self.glibc.major, self.glibc.minor)
+    }
+}
+
 /// As a wheel's name says it.
 impl fmt::Display for Needs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
