@@ -83,7 +83,10 @@ mod tests {
         }
         std::os::unix::fs::symlink(dir.join("other_shm_9f_0"), dir.join("mpich_shm_aa_0")).unwrap();
         // A program's own file is mapped, and not open.
-        fs::copy("/bin/sleep", dir.join("mpich_shm_9f3a01_2")).unwrap();
+        // Another process copies it: what other tests start would inherit a file that is open here to be written, and such a file
+        // cannot be run.
+        let copied = Command::new("cp").arg("/bin/sleep").arg(dir.join("mpich_shm_9f3a01_2")).status().unwrap();
+        assert!(copied.success());
         let mut sleeper = Command::new(dir.join("mpich_shm_9f3a01_2")).arg("600").spawn().unwrap();
         let there = || {
             let mut names: Vec<_> = fs::read_dir(&dir).unwrap().flatten().map(|e| e.file_name()).collect();

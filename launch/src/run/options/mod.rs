@@ -138,7 +138,7 @@ pub struct RunArgs {
     pub heap: Option<u64>,
     /// PEs may be programs for x86-64 and for aarch64, in one job. Static variables are not symmetric then, only the heap is;
     /// routines of long double and the order of plain char, which differ, are refused
-    #[arg(long)]
+    #[arg(long, help_heading = PLACEMENT)]
     pub heterogeneous: bool,
     /// Break something: `link 0,0,0 +X down`, `link 0,0,0 +X corrupt=1%`, `node 1,0,0 down`; may be repeated
     #[arg(long = "fault", value_name = "SPEC", help_heading = NETWORK)]
