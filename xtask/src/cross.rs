@@ -5,7 +5,8 @@
 //! the two do not have in common is refused. QEMU on x86-64 keeps x86's memory order, so that mistakes of order are not found
 //! here.
 
-use crate::steps::{Temporary, make_dir, require, run};
+use crate::machine::{CROSS, Machine};
+use crate::steps::{Temporary, built, cargo_build, make_dir, require, run};
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -13,11 +14,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-const TRIPLE: &str = "aarch64-unknown-linux-gnu";
+const OTHER: Machine = Machine::Aarch64;
 const COMPILER: &str = "aarch64-linux-gnu-gcc";
 const QEMU: &str = "qemu-aarch64-static";
-/// Where Debian has the loader and libc of the other machine.
-const LIBRARIES: &str = "/usr/aarch64-linux-gnu";
 /// Programs this takes, and the package of Debian that has each.
 const TOOLS: [(&str, &str); 3] =
     [(COMPILER, "gcc-aarch64-linux-gnu libc6-dev-arm64-cross"), (QEMU, "qemu-user-static"), ("cc", "gcc")];
@@ -62,33 +61,22 @@ const WAYS: [(&str, &str); 3] = [("direct", "1"), ("direct", "3"), ("ring", "3")
 /// Builds, and tries if `check`; what was found.
 pub(crate) fn cross(root: &Path, target: &Path, check: bool) -> Result<String, String> {
     require(if check { &TOOLS } else { &TOOLS[..1] })?;
-    cargo(root, target, Some(TRIPLE))?;
-    let built = target.join(TRIPLE).join("debug");
+    cargo(root, target, Some(OTHER))?;
+    let theirs = target.join(OTHER.triple()).join("debug");
     if !check {
-        return Ok(format!("{}\n", built.display()));
+        return Ok(format!("{}\n", theirs.display()));
     }
     cargo(root, target, None)?;
-    Trial::new(root, target, built)?.all()
+    Trial::new(root, target, theirs)?.all()
 }
 
 /// Builds what is tried, for the other machine or for this one.
-fn cargo(root: &Path, target: &Path, triple: Option<&str>) -> Result<(), String> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut build = Command::new(cargo);
-    build.args(["build", "--target-dir"]).arg(target).current_dir(root).env_remove("CARGO_BUILD_TARGET");
-    build.args(CRATES.iter().flat_map(|name| ["-p", name]));
-    if let Some(triple) = triple {
-        build.args(["--target", triple]);
-        build.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", COMPILER);
-    }
-    match build.status() {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => {
-            let remedy = triple.map_or(String::new(), |t| format!("; is the target there? rustup target add {t}"));
-            Err(format!("cargo build failed ({status}){remedy}"))
-        }
-        Err(e) => Err(format!("cannot start cargo: {e}")),
-    }
+fn cargo(root: &Path, target: &Path, other: Option<Machine>) -> Result<(), String> {
+    let mut cargo = cargo_build(root, target);
+    cargo.args(CRATES.iter().flat_map(|name| ["-p", name]));
+    let Some(machine) = other else { return built(&mut cargo, "") };
+    cargo.args(["--target", machine.triple()]).env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", COMPILER);
+    built(&mut cargo, &machine.without_rust())
 }
 
 /// What a job is started beside.
@@ -157,9 +145,7 @@ impl<'r> Trial<'r> {
 
     /// Runs a program of the other machine by itself.
     fn qemu(&self, program: &Path, with: impl FnOnce(&mut Command) -> &mut Command) -> Result<String, String> {
-        let mut command = Command::new(QEMU);
-        command.args(["-L", LIBRARIES]).arg(program);
-        run(with(&mut command))
+        run(with(&mut OTHER.command(program)))
     }
 
     /// Compiles a C program with what was built in `built`.
@@ -179,7 +165,7 @@ impl<'r> Trial<'r> {
         let theirs = self.compile(COMPILER, &self.theirs, BOTH, &[], BOTH)?;
         let start = self.work.join(format!("{BOTH}.sh"));
         let text = format!(
-            "case $((ANGARA_PE % 2)) in 0) exec '{}' \"$@\" ;; *) exec {QEMU} -L {LIBRARIES} '{}' \"$@\" ;; esac\n",
+            "case $((ANGARA_PE % 2)) in 0) exec '{}' \"$@\" ;; *) exec {QEMU} -L {CROSS} '{}' \"$@\" ;; esac\n",
             ours.display(),
             theirs.display()
         );
@@ -209,7 +195,7 @@ impl<'r> Trial<'r> {
     /// Starts a daemon of the other machine, with its sockets in `dir`.
     fn daemon(&self, dir: &Path) -> Result<Ends, String> {
         let mut command = Command::new(QEMU);
-        command.args(["-L", LIBRARIES]).arg(self.theirs.join("fabricd")).arg("--runtime-dir").arg(dir);
+        command.args(["-L", CROSS]).arg(self.theirs.join("fabricd")).arg("--runtime-dir").arg(dir);
         command.args(["--torus", "2x2", "--channels", "4"]).stdin(Stdio::null()).stdout(Stdio::piped());
         let mut daemon = Ends(command.spawn().map_err(|e| format!("cannot start {QEMU}: {e}"))?);
         let mut said = BufReader::new(daemon.0.stdout.take().ok_or("fabricd of aarch64 has no output")?);
@@ -238,7 +224,7 @@ impl<'r> Trial<'r> {
             }
             Beside::Ours => "this machine",
         };
-        command.args(["--", QEMU, "-L", LIBRARIES]).arg(program);
+        command.args(["--", QEMU, "-L", CROSS]).arg(program);
         let answer = run(&mut command);
         self.note(format!("{name}: {pes} PEs, {path}, daemon of {which}"), answer);
     }

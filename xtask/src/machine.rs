@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// Where Debian has libc for the other machine, in the package libc6-arm64-cross.
-const CROSS: &str = "/usr/aarch64-linux-gnu";
+pub(crate) const CROSS: &str = "/usr/aarch64-linux-gnu";
 
 /// A processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +78,11 @@ impl Machine {
             Machine::X86_64 => "x86_64-unknown-linux-gnu",
             Machine::Aarch64 => "aarch64-unknown-linux-gnu",
         }
+    }
+
+    /// What to say where a build for it fails.
+    pub(crate) fn without_rust(self) -> String {
+        format!("; is the target there? rustup target add {}", self.triple())
     }
 
     /// A tool of GNU for it: the machine's own have short names.

@@ -22,7 +22,8 @@ use deb::Packages;
 use install::InstallPlan;
 use machine::Machine;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
+use steps::{built, cargo_build};
 use wheel::Wheel;
 
 const USAGE: &str = "\
@@ -102,36 +103,38 @@ fn run(args: Vec<String>) -> Result<String, String> {
     if task == "cross" {
         return cross::cross(&root(), &target()?, options.check);
     }
+    if options.from.is_some() && (options.portable || options.machine.is_some()) {
+        return Err("--from is for programs that are built, and they know for which machine".into());
+    }
+    let folder = match task.as_str() {
+        "deb" => "debian",
+        // `release` is Cargo's.
+        "release" => "artefacts",
+        task => task,
+    };
+    let out = options.out.map_or_else(|| Ok(target()?.join(folder)), Ok::<_, String>)?;
+    if task == "release" {
+        let machines = options.machine.map_or_else(|| vec![Machine::X86_64, Machine::Aarch64], |one| vec![one]);
+        let build = |machine| portable::build(&root(), &target()?, machine);
+        let from = match options.from {
+            Some(from) => vec![from],
+            None => machines.into_iter().map(build).collect::<Result<_, String>>()?,
+        };
+        return release::make(&root(), &from, &out);
+    }
     let machine = options.machine.unwrap_or(Machine::here());
     let from = match options.from {
-        Some(_) if options.portable || options.machine.is_some() => {
-            return Err("--from is for programs that are built, and they know for which machine".into());
-        }
         Some(from) => from,
-        None if task == "release" => {
-            let out = options.out.map_or_else(|| Ok(target()?.join("artefacts")), Ok::<_, String>)?;
-            let machines = options.machine.map_or_else(|| vec![Machine::X86_64, Machine::Aarch64], |one| vec![one]);
-            let built = machines.into_iter().map(|machine| portable::build(&root(), &target()?, machine));
-            return release::make(&root(), &built.collect::<Result<Vec<_>, _>>()?, &out);
-        }
         None if options.portable || machine != Machine::here() => portable::build(&root(), &target()?, machine)?,
         None => build(&task)?,
     };
-    if matches!(task.as_str(), "deb" | "wheel" | "release") {
-        // `release` is Cargo's.
-        let folder = match task.as_str() {
-            "deb" => "debian",
-            "release" => "artefacts",
-            _ => "wheel",
-        };
-        let out = options.out.map_or_else(|| Ok(target()?.join(folder)), Ok::<_, String>)?;
+    if task == "wheel" {
+        return Wheel { root: root(), from, out }.build();
+    }
+    if task == "deb" {
         let version = options.version.unwrap_or_else(deb::default_version);
-        return match task.as_str() {
-            "wheel" => Wheel { root: root(), from, out }.build(),
-            "release" => release::make(&root(), &[from], &out),
-            _ if options.check => deb::check(Packages { root: root(), from, out, version }),
-            _ => deb::build(&Packages { root: root(), from, out, version }),
-        };
+        let packages = Packages { root: root(), from, out, version };
+        return if options.check { deb::check(packages) } else { deb::build(&packages) };
     }
     let sysconfdir = options.sysconfdir.unwrap_or_else(|| match prefix.starts_with("/usr") {
         true => "/etc".into(),
@@ -200,17 +203,9 @@ fn target() -> Result<PathBuf, String> {
 fn build(task: &str) -> Result<PathBuf, String> {
     let target = target()?;
     // By itself: together with the commands it would have their code in it.
-    let simulator: Option<&[&str]> = (task != "install" && task != "deb").then_some(&["--package", "angara-python"]);
+    let simulator: Option<&[&str]> = (task == "wheel").then_some(&["--package", "angara-python"]);
     for packages in std::iter::once::<&[&str]>(&[]).chain(simulator) {
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let mut build = Command::new(cargo);
-        // A `CARGO_BUILD_TARGET` would put one more directory between.
-        build.args(["build", "--release", "--target-dir"]).arg(&target).env_remove("CARGO_BUILD_TARGET");
-        match build.args(packages).current_dir(root()).status() {
-            Ok(status) if status.success() => {}
-            Ok(status) => return Err(format!("cargo build failed ({status})")),
-            Err(e) => return Err(format!("cannot start cargo: {e}")),
-        }
+        built(cargo_build(&root(), &target).arg("--release").args(packages), "")?;
     }
     Ok(target.join("release"))
 }

@@ -5,7 +5,7 @@
 //! Compiler and linker are those of this machine.
 
 use crate::machine::Machine;
-use crate::steps::{cannot, make_dir, require, run};
+use crate::steps::{built, cannot, cargo_build, make_dir, require, run};
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -34,17 +34,10 @@ pub(crate) fn build(root: &Path, target: &Path, machine: Machine) -> Result<Path
     let target = target.join("portable");
     // By itself: together with the commands it would have their code in it.
     for packages in [&[][..], &["--package", "angara-python"]] {
-        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        cargo.args(["build", "--release", "--target", machine.triple(), "--target-dir"]).arg(&target).args(packages);
+        let mut cargo = cargo_build(root, &target);
+        cargo.args(["--release", "--target", machine.triple()]).args(packages);
         settings(&mut cargo, root, &target, machine, &sysroot, &older);
-        match cargo.current_dir(root).status() {
-            Ok(status) if status.success() => {}
-            Ok(status) => {
-                let triple = machine.triple();
-                return Err(format!("cargo build failed ({status}); is the target there? rustup target add {triple}"));
-            }
-            Err(e) => return Err(format!("cannot start cargo: {e}")),
-        }
+        built(&mut cargo, &machine.without_rust())?;
     }
     Ok(target.join(machine.triple()).join("release"))
 }
@@ -73,7 +66,7 @@ fn settings(cargo: &mut Command, root: &Path, target: &Path, machine: Machine, s
     cargo.env(format!("{own}_LINKER"), machine.tool("gcc")).env(format!("CFLAGS_{triple}"), c.join(" "));
     cargo.env(format!("CC_{triple}"), machine.tool("gcc"));
     // Flags of the user's own would come in the place of these.
-    cargo.env_remove("RUSTFLAGS").env_remove("CARGO_BUILD_TARGET");
+    cargo.env_remove("RUSTFLAGS");
     cargo.env("CARGO_ENCODED_RUSTFLAGS", rust.join("\x1f"));
 }
 

@@ -42,6 +42,23 @@ pub(crate) fn run(command: &mut Command) -> Result<String, String> {
     }
 }
 
+/// Cargo, about to build into `target` what is then named.
+pub(crate) fn cargo_build(root: &Path, target: &Path) -> Command {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    // A `CARGO_BUILD_TARGET` would put one more directory between.
+    cargo.args(["build", "--target-dir"]).arg(target).current_dir(root).env_remove("CARGO_BUILD_TARGET");
+    cargo
+}
+
+/// Has it do so; `remedy` is said where it fails.
+pub(crate) fn built(cargo: &mut Command, remedy: &str) -> Result<(), String> {
+    match cargo.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("cargo build failed ({status}){remedy}")),
+        Err(e) => Err(format!("cannot start cargo: {e}")),
+    }
+}
+
 /// Makes a directory and those above it, with the mode that packages have whatever the mask of this process.
 pub(crate) fn make_dir(dir: &Path) -> Result<(), String> {
     let missing: Vec<&Path> = dir.ancestors().take_while(|d| !d.exists()).collect();
