@@ -5,7 +5,9 @@
 //! hardly matter; only what two threads gain is wall-clock time. Beside each figure stands what the *same
 //! run* says of the network: a simulator is fast only while it is right.
 
+use angara_client::beside::SIM;
 use angara_client::error::{self, Failed, say};
+use angara_client::install;
 use angara_client::report::table::Table;
 use angara_fabric::{Config, Effect, Fabric, InjectError, JobSlot, Op, Port, Source};
 use clap::Args;
@@ -233,10 +235,10 @@ fn flags(row: &Row) -> String {
 }
 
 fn run(flags: &str, threads: u32) -> Result<Ran, Failed> {
-    let angara = std::env::current_exe().map_err(|e| failure(format!("this program's own path: {e}")))?;
+    let angara = install::program_file(SIM.program)?;
     let before = children_s()?;
     let output = Command::new(angara)
-        .args(["sim", "run", "--json", "--threads", &threads.to_string()])
+        .args(["run", "--json", "--threads", &threads.to_string()])
         .args(flags.split_whitespace())
         .output()
         .map_err(|e| failure(format!("angara sim run: {e}")))?;

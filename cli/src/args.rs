@@ -1,8 +1,8 @@
 //! The command line: subcommands. What stands before a program is read by `foreign` first.
 
-use crate::{demo, doctor, help, simulated, top, whatif};
-use angara_bench as bench;
+use crate::{demo, doctor};
 use angara_calls::{capture, trace};
+use angara_client::beside::{self, Elsewhere, asked_for, become_program};
 use angara_client::daemon::{WhereArgs, cluster, fault, status, web};
 use angara_client::error::Failed;
 use angara_client::report;
@@ -26,12 +26,12 @@ struct Cli {
 enum Sub {
     /// Run a program as N processes (PEs) on a torus
     Run(RunArgs),
-    /// Run a program in virtual time under every combination of circumstances: tori, machines, placements, values
-    Whatif(whatif::WhatIfArgs),
+    #[command(about = beside::WHATIF.about, disable_help_flag = true)]
+    Whatif(Elsewhere),
     /// Show daemons, their jobs, faults and link counters
     Status(status::StatusArgs),
-    /// Watch a daemon at work: jobs, trunks, the hottest links
-    Top(top::TopArgs),
+    #[command(about = beside::TOP.about, disable_help_flag = true)]
+    Top(Elsewhere),
     /// Capture packets of a running daemon's network, for Wireshark
     Capture(capture::CaptureArgs),
     /// Print the URL of a daemon's page, which shows the network at work in a browser
@@ -52,25 +52,25 @@ enum Sub {
     Demo(demo::DemoArgs),
     /// Print a machine file with every key: shape, times and buffers, with units and sources
     Machine(machine::MachineArgs),
-    /// Measure latency, bandwidth and collectives, next to floors and to other libraries
-    Bench(bench::BenchArgs),
-    /// Plan without running: barrier and matrix costs, route tables, collective trees
-    Plan(angara_sim::cli::PlanArgs),
-    /// Choose the nodes of a job in a torus with dead and busy parts
-    Alloc(angara_ansu::cli::AllocArgs),
-    /// Simulate networks: one load, sweeps, prepared machines
-    Sim(angara_sim::cli::SimArgs),
-    /// Write manual pages and completions of shells; `cargo xtask install` calls it
-    #[command(name = angara_protocol::modes::HELP_FILES, hide = true)]
-    HelpFiles(help::HelpFilesArgs),
+    #[command(about = beside::BENCH.about, disable_help_flag = true)]
+    Bench(Elsewhere),
+    #[command(about = beside::PLAN.about, disable_help_flag = true)]
+    Plan(Elsewhere),
+    #[command(about = beside::ALLOC.about, disable_help_flag = true)]
+    Alloc(Elsewhere),
+    #[command(about = beside::SIM.about, disable_help_flag = true)]
+    Sim(Elsewhere),
 }
 
 /// Parses the arguments of `angara` and does what they say; the result is the exit code.
 pub(crate) fn dispatch(args: Vec<OsString>) -> Result<u8, Failed> {
+    if let Some(beside) = asked_for(&args) {
+        return Err(become_program(beside, &args));
+    }
     let mut command = angara();
     command.build();
     let (mut args, mut notes) = (args, Vec::new());
-    if let Some(name) = args.get(1).filter(|a| *a == "run" || *a == "whatif") {
+    if let Some(name) = args.get(1).filter(|a| *a == "run") {
         let sub = command.find_subcommand(name).expect("declared above");
         let read = match foreign::read(sub, &args[2..]) {
             Ok(read) => read,
@@ -89,9 +89,7 @@ pub(crate) fn dispatch(args: Vec<OsString>) -> Result<u8, Failed> {
             say(&notes, &args);
             start(args, &line)
         }
-        Sub::Whatif(args) => whatif::main(args),
         Sub::Status(args) => status::main(args),
-        Sub::Top(args) => top::main(args),
         Sub::Capture(args) => capture::main(args),
         Sub::Web(args) => web::main(args),
         Sub::Report(args) => report::main(args),
@@ -102,25 +100,14 @@ pub(crate) fn dispatch(args: Vec<OsString>) -> Result<u8, Failed> {
         Sub::Doctor(args) => doctor::main(args),
         Sub::Demo(args) => demo::main(args),
         Sub::Machine(args) => machine::main(args),
-        Sub::Bench(args) => bench::main(args),
-        Sub::Plan(args) => angara_sim::cli::plan(args).map(|()| 0).map_err(of_simulation),
-        Sub::Alloc(args) => angara_ansu::cli::main(args),
-        Sub::Sim(args) => angara_sim::cli::sim(args, simulated::save).map(|()| 0).map_err(of_simulation),
-        Sub::HelpFiles(args) => help::main(&args),
+        Sub::Alloc(_) | Sub::Bench(_) | Sub::Plan(_) | Sub::Sim(_) | Sub::Top(_) | Sub::Whatif(_) => {
+            unreachable!("their programs have been asked for above")
+        }
     }
 }
 
-/// A failure of a simulation, with the exit code that it has.
-fn of_simulation(e: angara_sim::Error) -> Failed {
-    let (message, remedy, usage) = e.parts();
-    if matches!(e, angara_sim::Error::Interrupted(_)) {
-        return Failed::runtime(message, remedy).with_code(angara_sim::cli::interrupted_status());
-    }
-    if usage { Failed::usage(message, remedy) } else { Failed::runtime(message, remedy) }
-}
-
-/// Options of `angara` and its subcommands.
-pub(crate) fn angara() -> Command {
+/// Options of `angara` and its subcommands. Of those that are programs beside it only names and lines of help are there.
+pub fn angara() -> Command {
     Cli::command()
 }
 

@@ -1,17 +1,15 @@
 //! The commands a user types: `angara` with its subcommands, `oshrun`, `oshcc` and `oshc++`.
 //!
 //! Here command lines are read. What they ask for is done by the crates beside this one: jobs by `launch`, talking to a
-//! daemon and reports by `client`, timelines, races and captures by `calls`, measurements by `bench`, simulations by `sim`. Only
-//! what needs several of them stands here: `demo`, `doctor`, `top`, `whatif`.
+//! daemon and reports by `client`, timelines, races and captures by `calls`. Only what needs several of them stands here:
+//! `demo`, `doctor`. Subcommands that a first run does not need are programs of their own, in `commands`.
 #![forbid(unsafe_code)]
 
 mod args;
 mod demo;
 mod doctor;
-mod help;
-mod simulated;
-mod top;
-mod whatif;
+
+pub use args::angara;
 
 use angara_client::error::Failed;
 use angara_launch::{modes, oshcc, oshrun};

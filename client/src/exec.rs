@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, exit};
 
 /// Arguments of this mode.
-#[derive(clap::Args)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct ExecArgs {
     /// Signal that this process gets when the launcher dies.
     death: i32,
@@ -31,8 +31,24 @@ pub struct ExecArgs {
     foreground: String,
     file: PathBuf,
     /// The program's `argv`, from `argv[0]` on.
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    pub argv: Vec<OsString>,
+    argv: Vec<OsString>,
+}
+
+impl ExecArgs {
+    /// Reads what [`Exec::command`] writes after the mode's name. By hand: every PE passes here, and a parser would be made
+    /// for each.
+    pub fn read(words: &[OsString]) -> Option<ExecArgs> {
+        let [death, launcher, cores, foreground, file, argv @ ..] = words else { return None };
+        let number = |word: &OsString| word.to_str()?.parse().ok();
+        Some(ExecArgs {
+            death: number(death)?,
+            launcher: number(launcher)?,
+            cores: cores.to_str()?.into(),
+            foreground: foreground.to_str()?.into(),
+            file: file.into(),
+            argv: argv.to_vec(),
+        })
+    }
 }
 
 /// A program to become, and how.
@@ -223,6 +239,21 @@ pub fn foreground(tty: BorrowedFd<'_>, group: Pid, modes: Option<&Termios>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn arguments_of_a_program_are_passed_on_as_they_are() {
+        let argv = ["-bash", "--help", "--", "-x", "", "__exec"].map(OsString::from);
+        let exec =
+            Exec { death: Signal::TERM, cores: Some(&[0, 3]), foreground: true, file: Path::new("/b"), argv: &argv };
+        let words: Vec<OsString> = exec.command().get_args().skip(1).map(OsString::from).collect();
+        let (launcher, death) = (std::process::id() as i32, Signal::TERM.as_raw());
+        let (cores, foreground) = ("0,3".into(), "terminal".into());
+        let wanted = ExecArgs { death, launcher, cores, foreground, file: "/b".into(), argv: argv.to_vec() };
+        assert_eq!(ExecArgs::read(&words), Some(wanted));
+        for wrong in [&words[..4], &[&words[4..5], &words[1..]].concat()] {
+            assert_eq!(ExecArgs::read(wrong), None, "{wrong:?}");
+        }
+    }
 
     #[test]
     fn programs_of_other_processors_need_an_emulator() {

@@ -89,6 +89,14 @@ pub fn build_hint(bin: &Path) -> String {
     }
 }
 
+/// Returns what to type to get what `package` has, which not every build does.
+pub fn build_hint_for(bin: &Path, package: &str) -> String {
+    match checkout(bin) {
+        Some(checkout) => checkout.hint_for(&format!(" -p {package}")),
+        None => build_hint(bin),
+    }
+}
+
 /// The source of a build.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Checkout {
@@ -138,6 +146,10 @@ impl Checkout {
 
     /// The same, for people.
     pub fn hint(&self) -> String {
+        self.hint_for("")
+    }
+
+    fn hint_for(&self, packages: &str) -> String {
         let profile = match self.profile.to_str() {
             Some("dev") => String::new(),
             Some("release") => " --release".into(),
@@ -147,7 +159,7 @@ impl Checkout {
             true => String::new(),
             false => format!(" --target-dir={}", self.target.display()),
         };
-        format!("cargo build{profile}{target} (in {})", self.root.display())
+        format!("cargo build{profile}{packages}{target} (in {})", self.root.display())
     }
 }
 

@@ -4,6 +4,7 @@
 //! (notes, timelines, races, captures) and `bench`.
 #![forbid(unsafe_code)]
 
+pub mod beside;
 pub mod code;
 pub mod cores;
 pub mod daemon;

@@ -178,7 +178,7 @@ fn judge(cluster: &Cluster, title: &str, at: SocketAddr, mtu: Option<u32>, heard
         Heard::Refused => "the host answers, but no daemon listens there yet",
     };
     let wanted = cluster.mtu.map(u32::from);
-    let needed = angara_trunk::MTU_MIN as u32 + if at.is_ipv4() { 28 } else { 48 };
+    let needed = angara_net::DATAGRAM_MIN as u32 + if at.is_ipv4() { 28 } else { 48 };
     match (mtu, wanted) {
         (Some(mtu), _) if mtu < needed => error(format!(
             "{title}: the path to {at} carries packets of {mtu} bytes, and a trunk needs {needed}; \

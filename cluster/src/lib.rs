@@ -30,7 +30,7 @@ pub const PORT_DEFAULT: u16 = 26290;
 /// Most hosts of one cluster: peers are numbered with 16 bits.
 pub const HOSTS_MAX: usize = 4096;
 /// Least size of an IP packet: the smallest datagram of a trunk with the headers of IPv6 and UDP.
-pub const MTU_MIN: u16 = angara_trunk::MTU_MIN as u16 + 48;
+pub const MTU_MIN: u16 = angara_net::DATAGRAM_MIN as u16 + 48;
 /// How often an idle trunk says that it lives.
 pub const HEARTBEAT_DEFAULT: Duration = Duration::from_millis(100);
 /// A peer that says nothing for this long is taken for dead.

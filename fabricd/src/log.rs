@@ -4,19 +4,23 @@ use angara_protocol::print::{plain_json, plain_line};
 use std::fmt::Debug;
 use std::io::{self, Write};
 use tracing::field::Field;
-use tracing_subscriber::EnvFilter;
 use tracing_subscriber::field::MakeExt;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::format::{self, debug_fn};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 /// Where lines go.
 pub type Writer = Box<dyn Write>;
 
 /// Begins to log what `filter` lets through, as JSON or as text, in colours for a terminal.
 pub fn start(filter: &str, json: bool, to: fn() -> Writer, colours: bool) -> Result<(), String> {
-    let parsed = EnvFilter::try_new(filter)
+    let parsed: Targets = filter
+        .parse()
         .map_err(|e| format!("log: `{filter}` is not a filter ({e}); write a level such as info, or fabricd=debug"))?;
     let base = tracing_subscriber::fmt()
-        .with_env_filter(parsed)
+        // The filter alone decides.
+        .with_max_level(LevelFilter::TRACE)
         .with_writer(to)
         // A log that cannot be written, on a full disk for one, must not end the daemon: complaining about that panics.
         .log_internal_errors(false)
@@ -30,8 +34,8 @@ pub fn start(filter: &str, json: bool, to: fn() -> Writer, colours: bool) -> Res
         }
     };
     match json {
-        true => base.json().with_writer(move || JsonLog(to())).init(),
-        false => base.fmt_fields(debug_fn(field).delimited(" ")).init(),
+        true => base.json().with_writer(move || JsonLog(to())).finish().with(parsed).init(),
+        false => base.fmt_fields(debug_fn(field).delimited(" ")).finish().with(parsed).init(),
     }
     Ok(())
 }

@@ -16,6 +16,9 @@ pub use host_id::HostId;
 pub use link::Link;
 pub use node_set::NodeSet;
 
+/// Bytes of the smallest datagram between two hosts; IPv6 carries it everywhere.
+pub const DATAGRAM_MIN: usize = 1_200;
+
 /// What crates.io shows is compiled and run with the examples.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -12,5 +12,3 @@ pub const HOST: &str = "__host";
 pub const USER: &str = "__as";
 /// The launcher's other half on another host.
 pub const AGENT: &str = "__agent";
-/// Writes manual pages and completions of shells.
-pub const HELP_FILES: &str = "__help-files";

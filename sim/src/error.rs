@@ -58,6 +58,19 @@ pub enum Error {
     Plot(String),
 }
 
+/// Files of traffic are read by another crate; what is wrong with them is said here as of any file.
+impl From<angara_traffic::Error> for Error {
+    fn from(e: angara_traffic::Error) -> Error {
+        use angara_traffic::Error as Of;
+        match e {
+            Of::Invalid { what, value, remedy } => Error::Invalid { what, value, remedy },
+            Of::File { path, source } => Error::File { path, source },
+            Of::Line { path, line, message } => Error::Setting { path, line, message },
+            Of::Recording(e) => Error::Recording(e),
+        }
+    }
+}
+
 impl Error {
     /// An [`Error::Invalid`].
     pub fn invalid(what: &str, value: impl ToString, remedy: impl Into<String>) -> Error {

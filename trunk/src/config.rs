@@ -7,8 +7,8 @@ use std::time::Duration;
 /// Longest record.
 pub const RECORD_MAX: usize = u16::MAX as usize;
 
-/// Smallest datagram size that may be configured; IPv6 carries it everywhere.
-pub const MTU_MIN: usize = 1_200;
+/// Smallest datagram size that may be configured.
+pub const MTU_MIN: usize = angara_net::DATAGRAM_MIN;
 
 /// Largest datagram an IPv4 socket sends.
 pub const MTU_MAX: usize = 65_507;

@@ -8,9 +8,10 @@
 //! used in one session by one sender, whose packet numbers are the nonces.
 
 use crate::frame::HEADER;
-use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
-use aws_lc_rs::{hkdf, hmac};
+use ring::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+use ring::{hkdf, hmac};
 use std::fmt;
+use subtle::ConstantTimeEq;
 
 /// Why a key cannot be used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -176,7 +177,7 @@ impl Keys {
         let Some((message, tag)) = datagram.split_last_chunk::<16>() else { return false };
         let Some(root) = self.root(id) else { return false };
         let expected = hmac::sign(&root.hello_in, message);
-        aws_lc_rs::constant_time::verify_slices_are_equal(&expected.as_ref()[..16], tag).is_ok()
+        expected.as_ref()[..16].ct_eq(tag).into()
     }
 
     fn frame_key(&self, id: u8, outgoing: bool, nonces: &Nonces) -> Option<LessSafeKey> {

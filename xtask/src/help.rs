@@ -1,4 +1,4 @@
-//! Manual pages and completions of shells, which `angara` writes from its own options.
+//! Manual pages and completions of shells, which a program of theirs writes from the options themselves.
 
 use crate::machine::Machine;
 use std::path::{Path, PathBuf};
@@ -6,13 +6,13 @@ use std::{env, fs, io, process};
 
 /// Path below `share` and text of every file.
 pub(crate) fn files(bin: &Path) -> Result<Vec<(PathBuf, String)>, String> {
-    let angara = bin.join("angara");
+    let program = bin.join("angara-help-files");
     let dir = env::temp_dir().join(format!("angara-help-{}", process::id()));
     fs::create_dir(&dir).map_err(|e| format!("cannot make {}: {e}", dir.display()))?;
-    let written = match Machine::of(bin)?.command(&angara).arg("__help-files").arg(&dir).status() {
+    let written = match Machine::of(bin)?.command(&program).arg(&dir).status() {
         Ok(status) if status.success() => collect(&dir).map_err(|e| format!("cannot read {}: {e}", dir.display())),
-        Ok(status) => Err(format!("{} could not write its manual pages ({status})", angara.display())),
-        Err(e) => Err(format!("cannot run {}: {e}; build it first", angara.display())),
+        Ok(status) => Err(format!("{} could not write its manual pages ({status})", program.display())),
+        Err(e) => Err(format!("cannot run {}: {e}; build it first", program.display())),
     };
     // Nothing depends on its going.
     let _ = fs::remove_dir_all(&dir);

@@ -13,6 +13,20 @@ use std::path::{Path, PathBuf};
 /// The list of what was installed, below the prefix.
 const MANIFEST: &str = "share/angara/manifest";
 
+/// All programs that users or other programs start.
+pub(crate) const PROGRAMS: [&str; 10] = [
+    "angara",
+    "angara-alloc",
+    "angara-bench",
+    "angara-pes",
+    "angara-sim",
+    "angara-top",
+    "angara-whatif",
+    "fabricd",
+    "oshcc",
+    "oshrun",
+];
+
 /// What to install and where.
 pub(crate) struct InstallPlan {
     pub(crate) root: PathBuf,
@@ -92,7 +106,7 @@ impl InstallPlan {
         let mut items = Vec::new();
         let mut add = |path: PathBuf, content, mode| items.push(Item { path, content, mode, config: false });
         let below = |dir: &str| self.prefix.join(dir);
-        for program in ["angara", "fabricd", "angara-pes", "oshrun", "oshcc"] {
+        for program in PROGRAMS {
             add(below("bin").join(program), Content::Copy(self.from.join(program)), 0o755);
         }
         add(below("bin/oshc++"), Content::Link("oshcc".into()), 0);

@@ -377,7 +377,7 @@ impl Tail {
 
 /// CRC-32C (Castagnoli) of `bytes`.
 pub fn crc32c(bytes: &[u8]) -> u32 {
-    crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32
+    crc32c::crc32c(bytes)
 }
 
 fn link_crc(flits: &[Flit]) -> u32 {

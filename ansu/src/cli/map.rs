@@ -8,8 +8,8 @@ use angara_net::torus::NodeId;
 use angara_protocol::whole_file::write_whole;
 use angara_sim::run::{Experiment, Keys};
 use angara_sim::table::number;
-use angara_sim::traffic::{Count, Volumes};
 use angara_sim::workload::exchange::{divisor, exchange};
+use angara_traffic::{Count, Volumes};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
@@ -150,7 +150,7 @@ impl MapArgs {
             return Err(self.refused(&e));
         }
         let count = self.processes.map_or(Count::UpTo(places), Count::Exactly);
-        Volumes::read("--traffic", &self.traffic, count).map_err(|e| of_simulator(&e))
+        Volumes::read("--traffic", &self.traffic, count).map_err(|e| of_simulator(&e.into()))
     }
 
     fn refused(&self, e: &MappingError) -> Failed {
@@ -249,7 +249,7 @@ impl<'a> Compared<'a> {
             self.bar.set_position(progress.done);
             ControlFlow::Continue(())
         });
-        done.map(|done| Some(done.time as f64 / 1000.0)).map_err(|e| of_simulator(&e))
+        done.map(|done| Some(done.time as f64 / 1000.0)).map_err(|e| of_simulator(&e.into()))
     }
 }
 

@@ -1,25 +1,16 @@
 //! Captured packets as a pcapng file, which is whole up to its last packet whatever happens to the disk.
 
+use super::pcapng;
 use angara_client::error::Failed;
-use pcap_file::DataLink;
-use pcap_file::pcapng::PcapNgWriter;
-use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketBlock;
-use pcap_file::pcapng::blocks::interface_description::{InterfaceDescriptionBlock, InterfaceDescriptionOption};
-use pcap_file::pcapng::blocks::interface_statistics::{InterfaceStatisticsBlock, InterfaceStatisticsOption};
-use pcap_file::pcapng::blocks::section_header::{SectionHeaderBlock, SectionHeaderOption};
-use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, ErrorKind, Seek, Write};
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::time::Duration;
 
 /// Stands for standard output.
 pub(super) const STDOUT: &str = "-";
 /// The link type: free for whoever wants it, and so not to be confused with any other.
-const LINKTYPE: DataLink = DataLink::USER0;
-/// Time stamps are nanoseconds: 10 to the power of minus this.
-const NANOSECONDS: u8 = 9;
+const LINKTYPE_USER0: u16 = 147;
 /// Bytes that are written together while more packets wait.
 const CHUNK: usize = 64 << 10;
 
@@ -40,10 +31,11 @@ pub struct PacketFile {
     file: File,
     /// True for a regular file, from which written bytes can be removed.
     regular: bool,
-    writer: PcapNgWriter<Vec<u8>>,
-    /// Bytes that are written, and where the packets end that are not.
-    written: u64,
+    /// What is not written yet, and where its packets end, counted from the file's begin.
+    blocks: Vec<u8>,
     ends: Vec<u64>,
+    /// Bytes that are written.
+    written: u64,
     /// Packets so far.
     pub(super) packets: u64,
     /// Packets of each interface.
@@ -73,13 +65,10 @@ impl PacketFile {
         let mut file = file.map_err(failed)?;
         let regular = file.metadata().is_ok_and(|m| m.is_file());
         let written = if regular { file.stream_position().map_err(failed)? } else { 0 };
-        let section = SectionHeaderBlock {
-            options: vec![SectionHeaderOption::UserApplication(format!("angara {}", env!("CARGO_PKG_VERSION")).into())],
-            ..SectionHeaderBlock::default()
-        };
-        let writer = PcapNgWriter::with_section_header(Vec::new(), section).expect("memory takes everything");
+        let mut blocks = Vec::new();
+        pcapng::section(&mut blocks, concat!("angara ", env!("CARGO_PKG_VERSION")));
         let (name, ends, each) = (path.display().to_string(), Vec::new(), Vec::new());
-        Ok(PacketFile { name, file, regular, writer, written, ends, packets: 0, each, latest: 0 })
+        Ok(PacketFile { name, file, regular, blocks, ends, written, packets: 0, each, latest: 0 })
     }
 
     /// Its name.
@@ -89,49 +78,28 @@ impl PacketFile {
 
     /// Writes what stands before the first packet of an interface; they are numbered from 0 on.
     pub fn begin(&mut self, title: &Title) {
-        let mut interface = InterfaceDescriptionBlock::new(LINKTYPE, title.snaplen);
-        interface.options = vec![
-            InterfaceDescriptionOption::IfName(title.name.clone().into()),
-            InterfaceDescriptionOption::IfDescription(title.comment.clone().into()),
-            InterfaceDescriptionOption::IfTsResol(NANOSECONDS),
-        ];
-        self.writer.write_pcapng_block(interface).expect("memory takes everything");
+        pcapng::interface(&mut self.blocks, LINKTYPE_USER0, title.snaplen, &title.name, &title.comment);
         self.each.push(0);
     }
 
     /// Adds a packet of `length` bytes, of which `data` are kept.
     pub fn packet(&mut self, interface: usize, stamp: u64, length: u32, data: &[u8]) -> Result<(), Trouble> {
-        let block = EnhancedPacketBlock {
-            interface_id: interface as u32,
-            timestamp: Duration::from_nanos(stamp),
-            original_len: length,
-            data: Cow::Borrowed(data),
-            options: Vec::new(),
-        };
-        self.writer.write_pcapng_block(block).expect("memory takes everything");
+        pcapng::packet(&mut self.blocks, interface as u32, stamp, length, data);
         (self.packets, self.latest) = (self.packets + 1, stamp);
         self.each[interface] += 1;
-        self.ends.push(self.written + self.writer.get_ref().len() as u64);
-        if self.writer.get_ref().len() < CHUNK { Ok(()) } else { self.flush() }
+        self.ends.push(self.written + self.blocks.len() as u64);
+        if self.blocks.len() < CHUNK { Ok(()) } else { self.flush() }
     }
 
     /// Adds what came by and what of it is not here.
     pub fn tally(&mut self, interface: usize, passed: u64, dropped: u64) -> Result<(), Trouble> {
-        let options = vec![
-            InterfaceStatisticsOption::IsbIfRecv(passed),
-            InterfaceStatisticsOption::IsbIfDrop(dropped),
-            InterfaceStatisticsOption::IsbUsrDeliv(self.each[interface]),
-        ];
-        // The upper half of a time stamp stands first, whatever the order of bytes.
-        let timestamp = if cfg!(target_endian = "little") { self.latest.rotate_left(32) } else { self.latest };
-        let block = InterfaceStatisticsBlock { interface_id: interface as u32, timestamp, options };
-        self.writer.write_pcapng_block(block).expect("memory takes everything");
+        pcapng::statistics(&mut self.blocks, interface as u32, self.latest, passed, dropped, self.each[interface]);
         self.flush()
     }
 
     /// Writes everything. If that fails, what is there ends with a whole packet.
     pub(super) fn flush(&mut self) -> Result<(), Trouble> {
-        let bytes = std::mem::take(self.writer.get_mut());
+        let bytes = std::mem::take(&mut self.blocks);
         let mut left = &bytes[..];
         while !left.is_empty() {
             match self.file.write(left) {
@@ -146,7 +114,7 @@ impl PacketFile {
         self.ends.clear();
         let mut bytes = bytes;
         bytes.clear();
-        *self.writer.get_mut() = bytes; // keep the allocation
+        self.blocks = bytes; // keep the allocation
         Ok(())
     }
 

@@ -3,6 +3,7 @@
 mod clocks;
 mod file;
 mod merge;
+mod pcapng;
 mod session;
 
 pub use file::{PacketFile, Title, Trouble};

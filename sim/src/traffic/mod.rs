@@ -6,20 +6,18 @@
 //! by (seed, node, purpose), so the messages of a node do not depend on who asks for them first.
 
 mod alias;
-pub mod file;
 pub mod length;
 pub mod map;
 pub mod matrix;
 pub mod pattern;
 pub mod process;
-pub mod volumes;
 pub mod weights;
 
+pub use angara_traffic::{Count, TextFile, Volumes};
 pub use length::Lengths;
 pub use map::Mapping;
 pub use pattern::{Destinations, Pattern};
 pub use process::{Process, Rate};
-pub use volumes::{Count, Volumes};
 pub use weights::RatesFile;
 
 use crate::rng::{Purpose, Stream};

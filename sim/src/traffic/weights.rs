@@ -1,8 +1,8 @@
 //! How much each rank sends, against the others.
 
-use super::file::TextFile;
 use super::process::{Process, Rate};
 use crate::Error;
+use angara_traffic::TextFile;
 use serde::{Serialize, Serializer};
 use std::str::FromStr;
 
@@ -21,7 +21,7 @@ impl Weights {
     /// Nobody sends.
     pub fn new(file: TextFile, of: Vec<(f64, usize)>) -> Result<Weights, Error> {
         if of.iter().all(|(weight, _)| *weight == 0.0) {
-            return Err(file.wrong(1, "all rates are 0, so nobody sends; give a rate above 0"));
+            return Err(file.wrong(1, "all rates are 0, so nobody sends; give a rate above 0").into());
         }
         Ok(Weights { file, of })
     }
@@ -59,7 +59,8 @@ impl Weights {
                     "rank {rank} has the rate {weight} and would create {rate:.4} messages per cycle at load {load}, more \
                      than {most:.4}; give a load of at most {fits}, or a smaller rate"
                 ),
-            ))
+            )
+            .into())
         };
         self.of.iter().enumerate().zip(self.relative()).map(rate).collect()
     }
@@ -80,14 +81,14 @@ impl RatesFile {
             for word in words {
                 of.push((self.0.rate(line, word)?, line));
                 if of.len() > ranks as usize {
-                    return Err(self.0.wrong(line, format!("`{word}` is rate {}, for {ranks} ranks", of.len())));
+                    return Err(self.0.wrong(line, format!("`{word}` is rate {}, for {ranks} ranks", of.len())).into());
                 }
             }
         }
         if of.len() < ranks as usize {
             let last = of.last().map_or(1, |(_, line)| *line);
             let why = format!("{} rates end here, for {ranks} ranks; give one for each, 0 for a silent one", of.len());
-            return Err(self.0.wrong(last, why));
+            return Err(self.0.wrong(last, why).into());
         }
         Weights::new(self.0.clone(), of)
     }
@@ -96,7 +97,7 @@ impl RatesFile {
 impl FromStr for RatesFile {
     type Err = Error;
     fn from_str(text: &str) -> Result<RatesFile, Error> {
-        TextFile::read("rates", text, text).map(RatesFile)
+        Ok(RatesFile(TextFile::read("rates", text, text)?))
     }
 }
 

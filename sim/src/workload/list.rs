@@ -5,7 +5,7 @@ use super::closed::Closed;
 use super::{Report, Shows, Watch, Workload, WorkloadKind};
 use crate::Error;
 use crate::run::Experiment;
-use crate::traffic::file::TextFile;
+use crate::traffic::TextFile;
 use angara_model::{Injection, TrafficClass};
 use std::sync::Arc;
 
@@ -55,10 +55,10 @@ impl List {
         for (line, words) in file.lines() {
             let words: Vec<&str> = words.collect();
             let [cycle, from, to, flits] = words[..] else {
-                return Err(file.wrong(line, format!("{} numbers; {FORM}", words.len())));
+                return Err(file.wrong(line, format!("{} numbers; {FORM}", words.len())).into());
             };
             let bad = |what: &str, word: &str, range: &str| {
-                Err(file.wrong(line, format!("`{word}` is no {what}{range}; {FORM}")))
+                Err(file.wrong(line, format!("`{word}` is no {what}{range}; {FORM}")).into())
             };
             let Some(cycle) = cycle.parse().ok().filter(|cycle| *cycle <= CYCLE_MAX) else {
                 return bad("cycle", cycle, &format!(" from 0 to {CYCLE_MAX}"));
@@ -74,13 +74,13 @@ impl List {
                     "cycle {cycle} after cycle {} in line {}; sort the lines by cycle",
                     before.cycle, before.line
                 );
-                return Err(file.wrong(line, why));
+                return Err(file.wrong(line, why).into());
             }
             let line = u32::try_from(line).map_err(|_| file.wrong(line, "too many lines; give a shorter list"))?;
             messages.push(Message { cycle, from, to, flits, line });
         }
         if messages.is_empty() {
-            return Err(file.wrong(1, format!("no message; {FORM}")));
+            return Err(file.wrong(1, format!("no message; {FORM}")).into());
         }
         Ok(List { file, messages: Messages(messages) })
     }
@@ -103,7 +103,7 @@ impl Workload for List {
         match self.messages.0.iter().find(|message| message.flits > flits_max) {
             Some(Message { flits, line, .. }) => {
                 let why = format!("{flits} flits, where a packet of router angara has at most {flits_max}");
-                Err(self.file.wrong(*line as usize, format!("{why}; use router generic, or several messages")))
+                Err(self.file.wrong(*line as usize, format!("{why}; use router generic, or several messages")).into())
             }
             None => Ok(()),
         }

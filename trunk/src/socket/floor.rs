@@ -7,7 +7,7 @@
 //! sealed as trunks seal them, and at the other end opened and copied to where they belong.
 
 use super::{Socket, SocketKind, open};
-use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+use ring::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

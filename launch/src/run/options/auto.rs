@@ -6,7 +6,7 @@ use angara_client::error::Failed;
 use angara_fabric::Outage;
 use angara_net::fault::{Fault, Site};
 use angara_net::torus::{NodeId, Shape};
-use angara_sim::traffic::{Count, Volumes};
+use angara_traffic::{Count, Volumes};
 use std::path::{Path, PathBuf};
 
 /// Decides what is random in a search. The same file gives the same placement.
@@ -39,9 +39,9 @@ impl Expected {
             return Err(Failed::usage(why, remedy));
         }
         let volumes = Volumes::read("--map auto", file, Count::Exactly(args.pes)).map_err(|e| {
-            let (message, remedy, _) = e.parts();
+            let (message, remedy) = e.parts();
             let other = "give --map auto:FILE with a file of `angara run --report` or `--record`, or a matrix of bytes";
-            Failed::usage(message, if remedy.is_empty() { other.into() } else { remedy })
+            Failed::usage(message, remedy.unwrap_or_else(|| other.into()))
         })?;
         let traffic = Traffic::new(args.pes, volumes.pairs).map_err(|e| unusable(file, &e.to_string()))?;
         Ok(Expected { file: file.into(), traffic })

@@ -71,7 +71,7 @@ impl TextFile {
 
     /// A complaint about line `line`.
     pub fn wrong(&self, line: usize, message: impl Into<String>) -> Error {
-        Error::Setting { path: self.path.clone(), line, message: message.into() }
+        Error::Line { path: self.path.clone(), line, message: message.into() }
     }
 
     /// A rate, in line `line`.
@@ -92,7 +92,7 @@ impl TextFile {
     }
 
     /// The number of one of so many of a kind, such as nodes, in line `line`.
-    pub(super) fn number_of(
+    pub(crate) fn number_of(
         &self,
         line: usize,
         what: &str,

@@ -6,10 +6,11 @@
 mod sample;
 mod view;
 
+use angara_client::beside::TOP;
 use angara_client::daemon::{Control, WhereArgs, block_on, runtime_dir};
 use angara_client::error::{Failed, no_thread, print};
 use angara_client::signals::{Signals, Wish};
-use clap::Args;
+use clap::{Args, Parser};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use sample::{Frame, Order, Sample};
@@ -19,6 +20,18 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 use view::Choice;
+
+#[derive(Parser)]
+#[command(name = "angara", version, propagate_version = true, arg_required_else_help = true)]
+pub(crate) enum Commands {
+    #[command(about = TOP.about)]
+    Top(TopArgs),
+}
+
+/// Entry of the program. Never returns.
+pub fn main() -> ! {
+    crate::enter(TOP, |Commands::Top(args)| show(args))
+}
 
 /// Arguments of `angara top`.
 #[derive(Args)]
@@ -48,7 +61,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 /// Shows a daemon at work.
-pub(crate) fn main(args: TopArgs) -> Result<u8, Failed> {
+fn show(args: TopArgs) -> Result<u8, Failed> {
     let dir = runtime_dir(&args.at.runtime_dir);
     if args.once {
         return block_on(once(&dir, &args));

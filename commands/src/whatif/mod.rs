@@ -6,20 +6,47 @@ mod axes;
 mod table;
 
 use angara_abi::job::PES_MAX;
+use angara_client::beside::WHATIF;
 use angara_client::error::{Failed, print};
 use angara_client::report;
-use angara_launch::many;
-use angara_launch::oshrun::run_args;
+use angara_launch::oshrun::{run_args, say_misread};
 use angara_launch::run;
 use angara_launch::run::options::PesAs;
+use angara_launch::{foreign, many};
 use angara_net::units::whole;
 use angara_protocol::whole_file::write_whole;
 use axes::Axes;
-use clap::{Args, ValueEnum, ValueHint};
+use clap::{Args, CommandFactory, Parser, ValueEnum, ValueHint};
 use std::ffi::OsString;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use table::Outcome;
+
+#[derive(Parser)]
+#[command(name = "angara", version, propagate_version = true, arg_required_else_help = true)]
+pub(crate) enum Commands {
+    #[command(about = WHATIF.about)]
+    Whatif(WhatIfArgs),
+}
+
+/// Entry of the program. Never returns.
+pub fn main() -> ! {
+    let own_words = |args: Vec<OsString>| {
+        // What stands before a program is read as `angara run` does.
+        if args.get(1).is_none_or(|name| name != WHATIF.name) {
+            return Ok((args, Vec::new()));
+        }
+        let mut command = Commands::command();
+        command.build();
+        let read = foreign::read(command.find_subcommand(WHATIF.name).expect("declared above"), &args[2..]);
+        let read = read.map_err(say_misread)?;
+        Ok((args.into_iter().take(2).chain(read.args).collect(), read.notes))
+    };
+    crate::enter_reading(WHATIF, own_words, |Commands::Whatif(args), notes| {
+        notes.iter().filter(|_| !args.quiet).for_each(|note| angara_protocol::complain!("angara: {note}"));
+        compare(args)
+    })
+}
 
 /// What the user asked for.
 #[derive(Args)]
@@ -88,7 +115,7 @@ pub(crate) struct WhatIfArgs {
 
 /// Runs every combination and shows what came out; the exit code is that of the first run that failed. After Ctrl-C
 /// this is about the runs that had ended.
-pub(crate) fn main(args: WhatIfArgs) -> Result<u8, Failed> {
+fn compare(args: WhatIfArgs) -> Result<u8, Failed> {
     let axes = Axes::new(&args)?;
     let cases = axes.cases();
     run::find(&args.command[0])?;

@@ -1,13 +1,11 @@
 //! How many bytes processes send each other, from a file: a report of `angara run`, a recording, or a
-//! matrix in the forms of [`super::matrix`].
+//! matrix in the forms of [`rows`].
 //!
 //! Reports and recordings count payload; packets without any, such as requests, count with their flits.
 //! A matrix gives bytes. One whose numbers are not all whole gives rates: the largest becomes
 //! [`LARGEST`] bytes.
 
-use super::file::TextFile;
-use super::matrix::{Matrix, REPORT_FORMAT};
-use crate::Error;
+use crate::{Error, REPORT_FORMAT, TextFile, rows};
 use angara_abi::FLIT_BYTES;
 use angara_abi::account::{Load, Traffic};
 use angara_protocol::msg::PairReport;
@@ -182,11 +180,10 @@ fn matrix(file: TextFile, count: Count) -> Result<Volumes, Error> {
     if let Some(why) = rows_of_the_file.and_then(|has| misfit("a matrix", has, count)) {
         return Err(file.wrong(1, why));
     }
-    let shown = file.clone();
-    let rows = Matrix::from(file).rows((processes, "processes")).map_err(|e| match e {
-        Error::Setting { path, line, message } => {
+    let rows = rows(&file, (processes, "processes")).map_err(|e| match e {
+        Error::Line { path, line, message } => {
             let message = format!("{message} (read as a matrix, as it is neither a report nor a recording)");
-            Error::Setting { path, line, message }
+            Error::Line { path, line, message }
         }
         other => other,
     })?;
@@ -198,7 +195,7 @@ fn matrix(file: TextFile, count: Count) -> Result<Volumes, Error> {
         for (to, rate) in row {
             let bytes = (rate * scale.unwrap_or(1.0)).ceil();
             if bytes >= 2f64.powi(48) {
-                return Err(shown.wrong(line, format!("{rate} bytes from {from} to {to}; give less than 2^48")));
+                return Err(file.wrong(line, format!("{rate} bytes from {from} to {to}; give less than 2^48")));
             }
             sums.insert((from, to), bytes as u64);
         }
@@ -288,6 +285,6 @@ mod tests {
         assert!(e.contains("it is neither of these; give a file of `angara run --report`"), "{e}");
         std::fs::remove_file(&path).unwrap();
         let e = Volumes::read("--traffic", &path, Count::UpTo(8)).unwrap_err();
-        assert_eq!(e.parts().1, "give a path that exists");
+        assert_eq!(e.parts().1.as_deref(), Some("give a path that exists"));
     }
 }

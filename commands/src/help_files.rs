@@ -1,13 +1,12 @@
-//! Manual pages and completions of shells, from the options themselves: a hidden mode of `angara` that the
-//! installation calls.
+//! Manual pages and completions of shells, from the options themselves, for all commands together.
 
-use crate::args;
+use crate::{alloc, bench, sim, top, whatif};
 use angara_client::error::Failed;
 use angara_launch::oshcc;
 use angara_launch::oshrun::oshrun;
 use angara_net::fault::KINDS;
 use clap::builder::PossibleValuesParser;
-use clap::{Arg, Command, CommandFactory};
+use clap::{Arg, Command, CommandFactory, Parser};
 use clap_complete::Shell;
 use std::fs::{self, File, create_dir_all};
 use std::io;
@@ -53,24 +52,42 @@ const VALUES: [(&str, &[&str]); 10] = [
 /// Words of `angara fault` besides its settings.
 const FAULT_WORDS: [&str; 9] = ["link", "node", "every", "trunk", "all", "list", "down", "up", "clear"];
 
-/// Arguments of this mode.
-#[derive(clap::Args)]
-pub(crate) struct HelpFilesArgs {
+/// Write manual pages and completions of shells; `cargo xtask install` calls it
+#[derive(Parser)]
+#[command(name = "angara-help-files", version)]
+struct HelpFilesArgs {
     /// Directory that gets what belongs below `share`
     dir: PathBuf,
 }
 
-/// Writes the files.
-pub(crate) fn main(args: &HelpFilesArgs) -> Result<u8, Failed> {
-    write(&args.dir)
-        .map(|()| 0)
-        .map_err(|e| Failed::runtime(format!("cannot write to {}: {e}", args.dir.display()), "give an empty directory"))
+/// Entry of the program. Never returns.
+pub fn main() -> ! {
+    let HelpFilesArgs { dir } = HelpFilesArgs::parse();
+    let Err(e) = write(&dir) else { std::process::exit(0) };
+    let e = Failed::runtime(format!("cannot write to {}: {e}", dir.display()), "give an empty directory");
+    e.print("angara-help-files");
+    std::process::exit(e.code.into())
+}
+
+/// `angara` with all its subcommands, those of the programs beside it among them.
+fn angara() -> Command {
+    let beside = [
+        alloc::Commands::command(),
+        bench::Commands::command(),
+        sim::Commands::command(),
+        top::Commands::command(),
+        whatif::Commands::command(),
+    ];
+    beside
+        .iter()
+        .flat_map(Command::get_subcommands)
+        .fold(angara_cli::angara(), |angara, whole| angara.mut_subcommand(whole.get_name(), |_| whole.clone()))
 }
 
 fn write(dir: &Path) -> io::Result<()> {
     let man = dir.join("man/man1");
     create_dir_all(&man)?;
-    let programs = [args::angara(), oshrun(), angara_cluster::args::Args::command()];
+    let programs = [angara(), oshrun(), angara_cluster::args::Args::command()];
     for program in &programs {
         complete(&with_values(program.clone()), dir)?;
     }
@@ -154,7 +171,7 @@ mod tests {
     fn completed_values_are_ones_that_the_parser_takes() {
         for (name, values) in VALUES {
             let mut found = Vec::new();
-            for program in [args::angara(), angara_cluster::args::Args::command()] {
+            for program in [angara(), angara_cluster::args::Args::command()] {
                 having(&program, name, &[], &mut found);
             }
             assert!(found.iter().any(|f| f.2), "no command needs --{name}");
