@@ -5,6 +5,7 @@
 //! link. In a checkout it first builds what is missing; after `cargo demo` nothing is.
 
 use angara_abi::account::Class;
+use angara_client::beside;
 use angara_client::daemon::WhereArgs;
 use angara_client::error::{Failed, say};
 use angara_client::install;
@@ -103,13 +104,22 @@ fn next(bin: &Path, source: &Path) -> Result<(), Failed> {
     };
     say!(
         "\n== what to try next\n\
-         export PATH={path}:$PATH                 # angara, oshcc, oshrun, fabricd\n\
-         oshcc -O2 {source} -o heat2d -lm\n\
+         export PATH={path}:$PATH                  # angara, oshcc, oshrun, fabricd\n\
+         oshcc -O2 {source} -o heat2d -lm           # or a program of yours\n\
+         angara run -n 8 ./heat2d                      # full speed, no daemon to set up\n\
          angara run -n 32 --machine desmos --report out.json ./heat2d && angara report out.json\n\
-         angara run -n 8 --path ring --fault 'link 0,0,0 +X down' ./heat2d      # traffic takes another way\n\
          angara run -n 8 --path ring --fault 'link 0,0,0 +X corrupt=1%' --report out.json ./heat2d\n\
+         angara run -n 8 --path ring --fault 'link 0,0,0 +X down' ./heat2d      # traffic takes another way\n\
          angara run -n 32 --machine desmos --path ring --web ./heat2d           # the torus at work, in a browser\n\
-         angara doctor                                # what this machine offers\n\
-         angara bench --repeat 3                      # what puts, gets and collectives cost on this machine"
-    )
+         angara doctor                                 # what this machine offers"
+    )?;
+    match install::checkout(bin) {
+        // `cargo demo` has built what it needs; a build of everything has the rest as well.
+        Some(checkout) if !bin.join(beside::SIM.program).is_file() => {
+            say!("{}   # the rest: virtual time, MPI, angara sim, bench, top, whatif", checkout.hint())
+        }
+        _ => {
+            say!("angara bench --repeat 3                       # what puts, gets and collectives cost on this machine")
+        }
+    }
 }

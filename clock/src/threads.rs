@@ -139,7 +139,8 @@ impl Drop for Uncancelled {
 }
 
 /// Waits until a time, or for ever, unless `look` answers before. It is asked again and again, and waits on the wall for so
-/// many nanoseconds at most, or for ever where no time is said. It is asked once more when the time has come.
+/// many nanoseconds at most, or for ever where no time is said. It is asked once more before time passes, and when the
+/// time has come.
 pub(crate) fn wait<R>(until: Option<u64>, mut look: impl FnMut(Option<u64>) -> Option<R>) -> Ended<R> {
     let _uncancelled = Uncancelled::begin();
     program().pass_computing();
@@ -161,6 +162,10 @@ pub(crate) fn wait<R>(until: Option<u64>, mut look: impl FnMut(Option<u64>) -> O
             return Ended::Due;
         }
         if quiet::is_alone() || has_all_time(at) && quiet::is_quiet() || patience.is_some_and(clocks::has_passed) {
+            // Who has answered and ended between the look and this was there in time.
+            if let Some(answer) = look(Some(0)) {
+                return Ended::Answered(answer);
+            }
             go_on(at);
             (slice, patience) = (0, None);
         } else {

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// Packages with the commands, the daemon, and the library of OpenSHMEM.
-const PARTS: [&str; 3] = ["angara-cli", "angara-fabricd", "shmem-shim"];
+pub const PARTS: [&str; 3] = ["angara-cli", "angara-fabricd", "shmem-shim"];
 
 /// Cargo, about to build them into `target`, with what is in `profile`.
 pub fn cargo_build(profile: &OsStr, target: &Path) -> Command {

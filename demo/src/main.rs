@@ -6,15 +6,20 @@ use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode};
+use std::time::Instant;
 
 fn main() -> ExitCode {
     let why = match run() {
         Ok(status) => return status,
         Err(why) => why,
     };
-    // If nobody can read it, the status still tells.
-    let _ = writeln!(io::stderr(), "cargo demo: {why}");
+    say(&why);
     ExitCode::FAILURE
+}
+
+/// If nobody can read it, the status still tells.
+fn say(what: &str) {
+    let _ = writeln!(io::stderr(), "cargo demo: {what}");
 }
 
 /// Returns only if the demo was not started.
@@ -26,10 +31,16 @@ fn run() -> Result<ExitCode, String> {
         name if name == "debug" => OsStr::new("dev"),
         name => name,
     };
+    let started = Instant::now();
+    say(&format!(
+        "step 1 of 3: building the commands, the daemon and the OpenSHMEM library into {} (some minutes the first time)\n\
+         cargo demo: then 2: compiling an example with oshcc, and 3: running it on 8 PEs over a 2x2x2 torus, twice",
+        bin.display()
+    ));
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."));
     let built = angara_demo::cargo_build(profile, target).current_dir(root).status();
     match built.map_err(|e| format!("cannot start cargo: {e}; call this by `cargo demo`"))? {
-        status if status.success() => {}
+        status if status.success() => say(&format!("built in {:.0} s", started.elapsed().as_secs_f64())),
         // Cargo has said why.
         _ => return Ok(ExitCode::FAILURE),
     }

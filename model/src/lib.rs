@@ -37,6 +37,7 @@ pub mod peers;
 mod pool;
 pub mod setup;
 pub mod topology;
+mod wait_place;
 mod waits;
 mod wormhole;
 

@@ -14,6 +14,7 @@
 
 use crate::engine::Engine;
 use crate::setup::SetupError;
+use crate::wait_place::{Looks, WaitPlace};
 use crate::waits::Waits;
 use angara_fabric::Tick;
 use angara_fabric::raw::{Delivery, Inconsistent, Injection, LinkLoad, Lost, Packed, Totals, TraceEvent};
@@ -117,24 +118,8 @@ struct Shared<M: Sent> {
     /// A thread panicked; the others must not wait for it.
     broken: AtomicBool,
     quit: AtomicBool,
-}
-
-/// Looks this often before it yields: a few microseconds, the usual difference between threads.
-const SPINS: u32 = 2_000;
-/// A worker looks this often, the later times yielding, before it sleeps until the next advance.
-const AWAKE: u32 = SPINS + 200;
-
-/// Waits until `done`, spinning, then giving the core to others: there may be fewer cores than threads.
-fn wait_until(mut done: impl FnMut() -> bool) {
-    let mut looks = 0;
-    while !done() {
-        looks += 1;
-        if looks < SPINS {
-            std::hint::spin_loop();
-        } else {
-            std::thread::yield_now();
-        }
-    }
+    /// Where threads wait for any of these to change.
+    place: WaitPlace,
 }
 
 impl<M: Sent> Shared<M> {
@@ -142,41 +127,40 @@ impl<M: Sent> Shared<M> {
         assert!(!self.broken.load(Ordering::Relaxed), "another thread of this simulation panicked");
     }
     /// Waits for all parts. What each wrote before, all see afterwards.
-    fn barrier(&self) {
+    fn barrier(&self, looks: &mut Looks) {
         let round = self.round.load(Ordering::Relaxed);
         if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.parts {
             self.arrived.store(0, Ordering::Relaxed);
             self.round.store(round.wrapping_add(1), Ordering::Release);
+            self.place.wake();
             return;
         }
-        wait_until(|| {
+        self.place.wait(looks, || {
             self.check();
             self.round.load(Ordering::Acquire) != round
         });
     }
-    fn seat(&self, me: usize) -> Seat<'_, M> {
-        Seat { shared: self, me, window: 0 }
+    fn seat<'a>(&'a self, me: usize, looks: &'a mut Looks) -> Seat<'a, M> {
+        Seat { shared: self, me, window: 0, looks }
     }
     /// A worker's life.
     fn work(&self, me: usize) {
-        let _guard = Guard(&self.broken);
+        let _guard = Guard(self);
+        let mut looks = Looks::new();
         for advance in 1.. {
-            let mut looks = 0;
-            while self.advance.load(Ordering::Acquire) < advance {
-                if self.quit.load(Ordering::Acquire) {
-                    return;
-                }
-                looks += 1;
-                match looks {
-                    ..SPINS => std::hint::spin_loop(),
-                    SPINS..AWAKE => std::thread::yield_now(),
-                    _ => std::thread::park(),
-                }
+            let mut quit = false;
+            self.place.wait(&mut looks, || {
+                quit = self.quit.load(Ordering::Acquire);
+                quit || self.advance.load(Ordering::Acquire) >= advance
+            });
+            if quit {
+                return;
             }
             let (mut part, to) = lock(&self.desks[me]).take().expect("the caller left a part");
-            run(&mut *part, self.parts, &mut self.seat(me), to);
+            run(&mut *part, self.parts, &mut self.seat(me, &mut looks), to);
             *lock(&self.desks[me]) = Some((part, to));
             self.finished.fetch_add(1, Ordering::Release);
+            self.place.wake();
         }
     }
 }
@@ -186,6 +170,7 @@ struct Seat<'a, M: Sent> {
     shared: &'a Shared<M>,
     me: usize,
     window: usize,
+    looks: &'a mut Looks,
 }
 
 impl<M: Sent> Exchange<M> for Seat<'_, M> {
@@ -197,7 +182,7 @@ impl<M: Sent> Exchange<M> for Seat<'_, M> {
     fn agree(&mut self, earliest: Tick) -> Tick {
         let next = &self.shared.next[self.window % 2];
         next[self.me].store(earliest, Ordering::Relaxed);
-        self.shared.barrier();
+        self.shared.barrier(self.looks);
         next.iter().map(|n| n.load(Ordering::Relaxed)).min().expect("at least one part")
     }
     fn take(&mut self, accept: &mut dyn FnMut(Tick, M)) {
@@ -216,12 +201,13 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 /// Says so if its thread panics.
-struct Guard<'a>(&'a AtomicBool);
+struct Guard<'a, M: Sent>(&'a Shared<M>);
 
-impl Drop for Guard<'_> {
+impl<M: Sent> Drop for Guard<'_, M> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.store(true, Ordering::Release);
+            self.0.broken.store(true, Ordering::Release);
+            self.0.place.wake();
         }
     }
 }
@@ -234,6 +220,8 @@ pub(crate) struct Parallel<M: Sent> {
     endpoints: Vec<u32>,
     shared: Arc<Shared<M>>,
     workers: Vec<JoinHandle<()>>,
+    /// Those of the caller's thread.
+    looks: Looks,
     delivered: VecDeque<Delivery>,
     lost: VecDeque<Lost>,
 }
@@ -257,12 +245,14 @@ impl<M: Sent> Parallel<M> {
             round: AtomicUsize::new(0),
             broken: AtomicBool::new(false),
             quit: AtomicBool::new(false),
+            place: WaitPlace::default(),
         });
         let mut engine = Parallel {
             parts: parts.into_iter().map(Some).collect(),
             endpoints,
             shared,
             workers: Vec::new(),
+            looks: Looks::new(),
             delivered: VecDeque::new(),
             lost: VecDeque::new(),
         };
@@ -302,16 +292,16 @@ impl<M: Sent> Engine for Parallel<M> {
     }
     fn advance(&mut self, to: Tick) {
         let shared = self.shared.clone();
-        let _guard = Guard(&shared.broken);
+        let _guard = Guard(&*shared);
         for (worker, desk) in shared.desks.iter().enumerate().skip(1) {
             *lock(desk) = self.parts[worker].take().map(|part| (part, to));
         }
         shared.finished.store(0, Ordering::Relaxed);
         shared.advance.fetch_add(1, Ordering::Release);
-        self.workers.iter().for_each(|w| w.thread().unpark());
+        shared.place.wake();
         let first = self.parts[0].as_mut().expect("all parts are here between calls");
-        run(&mut **first, shared.parts, &mut shared.seat(0), to);
-        wait_until(|| {
+        run(&mut **first, shared.parts, &mut shared.seat(0, &mut self.looks), to);
+        shared.place.wait(&mut self.looks, || {
             shared.check();
             shared.finished.load(Ordering::Acquire) == self.workers.len()
         });
@@ -378,8 +368,8 @@ impl<M: Sent> Engine for Parallel<M> {
 impl<M: Sent> Drop for Parallel<M> {
     fn drop(&mut self) {
         self.shared.quit.store(true, Ordering::Release);
+        self.shared.place.wake();
         for worker in self.workers.drain(..) {
-            worker.thread().unpark();
             // If it panicked, whoever waited for it has said so.
             let _ = worker.join();
         }

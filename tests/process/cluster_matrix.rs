@@ -3,8 +3,8 @@
 //!
 //! Hosts are network namespaces joined by a bridge where that is allowed, and 127.0.0.1 to 127.0.0.4.
 //! `CLUSTER_MATRIX=all cargo test --release -p angara-tests cluster_matrix::` runs every program on every network
-//! in both places, `CLUSTER_MATRIX=drop=10%` on that one. An ordinary run takes the networks named in the tests and deals
-//! the programs out to them, without the two that take longest; only the good network between namespaces gets all others.
+//! in both places, `CLUSTER_MATRIX=drop=10%` on that one. Otherwise a test takes the networks that it names and deals the
+//! programs out to them, without the two that take longest; only the good network between namespaces gets all others.
 
 use angara_protocol::msg::ClusterStatus;
 use angara_tests::cluster::{Cluster, Hosts};
@@ -202,8 +202,18 @@ fn run_networks(name: &str, hosts: Hosts, engine: &str, usual: &[&str]) {
     test.assert_clean();
 }
 
+/// What every run of the tests takes.
 #[test]
-fn between_network_namespaces_results_are_right_and_counters_explain() {
+fn over_a_network_that_does_a_bit_of_everything_results_are_right_and_counters_explain() {
+    let hosts = Hosts::namespaces(4).unwrap_or_else(|why| {
+        println!("on loopback: no network namespaces with veth and a bridge here: {why}");
+        Hosts::loopback(4)
+    });
+    run_networks("matrix-mixed", hosts, "syscall", &[MIXED]);
+}
+
+#[test]
+fn all_networks_between_namespaces() {
     match Hosts::namespaces(4) {
         Ok(hosts) => run_networks("matrix-netns", hosts, "syscall", &["", "drop=10%", "corrupt=5%"]),
         Err(why) => println!("skipped: no network namespaces with veth and a bridge here: {why}"),
@@ -211,6 +221,6 @@ fn between_network_namespaces_results_are_right_and_counters_explain() {
 }
 
 #[test]
-fn on_four_loopback_addresses_results_are_right_and_counters_explain() {
+fn all_networks_between_loopback_addresses() {
     run_networks("matrix-loopback", Hosts::loopback(4), "syscall", &["reorder=5%", MIXED]);
 }

@@ -7,6 +7,7 @@
 
 mod badinput;
 mod browser;
+mod build;
 mod capture;
 mod cluster;
 mod cluster_file;

@@ -5,20 +5,29 @@ use angara_tests::{Finished, Test};
 use rustix::process::Signal;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::OnceLock;
 
-const TEXT: &str = "topology = \"torus:8x8\"\nrouter = \"generic\"\nwarmup = 100\ncycles = 100000\n[sweep]\n\
+const TEXT: &str = "topology = \"torus:8x8\"\nrouter = \"generic\"\nwarmup = 100\ncycles = 30000\n[sweep]\n\
     load = [0.05, 0.06, 0.07, 0.08, 0.09, 0.10, 0.11, 0.12, 0.13, 0.14, 0.15, 0.16, 0.17, 0.18]\n";
 
 /// Files that do not depend on who simulated what.
 const FILES: [&str; 7] =
     ["sweep.csv", "sweep.json", "latency.svg", "throughput.svg", "latency.dat", "throughput.gp", "points.jsonl"];
 
-/// A sweep file, and what one process makes of it in the directory `whole`.
+/// A sweep file.
 fn scene(name: &str) -> Test {
     let test = Test::new(name);
     write(&test, TEXT);
-    test.run(sweep(&test, "whole")).success();
     test
+}
+
+/// [`FILES`] as one process makes them, which is asked once.
+fn whole(test: &Test) -> &'static [Vec<u8>] {
+    static WHOLE: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
+    WHOLE.get_or_init(|| {
+        test.run(sweep(test, "whole")).success();
+        FILES.map(|name| std::fs::read(test.file("whole").join(name)).expect("a file")).into()
+    })
 }
 
 fn write(test: &Test, text: &str) {
@@ -40,9 +49,9 @@ fn finished(test: &Test, out: &str) -> usize {
 }
 
 fn assert_whole(test: &Test, out: &str) {
-    for name in FILES {
-        let read = |dir: &str| std::fs::read(test.file(dir).join(name)).expect("a file");
-        assert!(read("whole") == read(out), "{name} is the same to the byte");
+    for (name, whole) in FILES.iter().zip(whole(test)) {
+        let made = std::fs::read(test.file(out).join(name)).expect("a file");
+        assert!(made == *whole, "{name} is the same to the byte");
     }
     let left: Vec<PathBuf> =
         std::fs::read_dir(test.file(out)).expect("a directory").map(|e| e.expect("it").path()).collect();

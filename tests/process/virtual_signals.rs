@@ -147,6 +147,18 @@ fn deadlines_come_when_nothing_else_can() {
 }
 
 #[test]
+fn who_answers_after_the_last_look_is_in_time() {
+    let library = tools::profile_dir().join("angara-tests/libanswers.so");
+    let mut compile = Command::new("cc");
+    compile.args(["-O1", "-shared", "-fPIC", "-DLIBRARY", "-o"]).arg(&library);
+    let made = compile.arg(tools::root().join("tests/c/virtual_time/answers.c")).output().expect("cc starts");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let preload = format!("LD_PRELOAD={}", library.display());
+    let done = run(&["-n", "1", "-x", &preload], "answers").success();
+    assert_eq!(done.stdout, "0 after 0 s\n", "{done}");
+}
+
+#[test]
 fn deadlines_of_cpp_come_when_nothing_else_can() {
     let program = tools::profile_dir().join("angara-tests/deadlines_cc");
     let mut compile = Command::new(tools::tool("oshc++"));

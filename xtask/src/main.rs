@@ -1,11 +1,13 @@
 //! `cargo xtask install` and `uninstall`: what `make install` is elsewhere. `cargo xtask deb` and `wheel`: the same as
-//! packages of Debian, and as one of Python; `release` makes all of a version. `cross` builds for aarch64.
+//! packages of Debian, and as one of Python; `release` makes all of a version. `cross` builds for aarch64, `cost` says what
+//! building and testing take.
 //!
 //! Programs, library, headers, documents and examples go below a prefix, in the layout in which
 //! `angara` and `oshcc` look for each other; with `--systemd` also the units, with the prefix filled in.
 //! A list of all that was put there lies in `share/angara/manifest` and is what `uninstall` goes by.
 #![forbid(unsafe_code)]
 
+mod cost;
 mod cross;
 mod deb;
 mod debug_info;
@@ -18,6 +20,7 @@ mod release;
 mod steps;
 mod wheel;
 
+use cost::Part;
 use deb::Packages;
 use install::InstallPlan;
 use machine::Machine;
@@ -33,6 +36,7 @@ cargo xtask deb [--out DIR] [--version VERSION] [--check] [--from DIR]
 cargo xtask cross [--check]
 cargo xtask wheel [--out DIR] [--portable] [--machine MACHINE] [--from DIR]
 cargo xtask release [--out DIR] [--machine MACHINE] [--from DIR]
+cargo xtask cost [--only PARTS] [--check]
 
   --prefix DIR      where it will be used from [default: /usr/local]
   --destdir DIR     put this before every path, to make a package
@@ -44,7 +48,9 @@ cargo xtask release [--out DIR] [--machine MACHINE] [--from DIR]
   --out DIR         directory for the packages [default: target/debian, wheel or artefacts]
   --version VERSION version of the packages, as Debian writes it [default: the project's, with -0.1]
   --check           ask lintian, then install, use, upgrade and purge the packages in a Debian made for it;
-                    needs root and Debian's archive; of cross: run the OpenSHMEM programs under QEMU";
+                    needs root and Debian's archive; of cross: run the OpenSHMEM programs under QEMU;
+                    of cost: fail if the demo takes longer to build than it may
+  --only PARTS      what to measure: demo, release, change, test, or several with commas [default: all]";
 
 /// What to do, from the command line.
 #[derive(Default)]
@@ -56,6 +62,7 @@ struct Options {
     out: Option<PathBuf>,
     version: Option<String>,
     machine: Option<Machine>,
+    parts: Option<Vec<Part>>,
     systemd: bool,
     check: bool,
     portable: bool,
@@ -84,6 +91,7 @@ fn run(args: Vec<String>) -> Result<String, String> {
         "uninstall" => &["--prefix", "--destdir"],
         "deb" => &["--out", "--version", "--check", "--from"],
         "cross" => &["--check"],
+        "cost" => &["--only", "--check"],
         "wheel" => &["--out", "--portable", "--machine", "--from"],
         "release" => &["--out", "--machine", "--from"],
         "-h" | "--help" | "help" => return Ok(format!("{USAGE}\n")),
@@ -102,6 +110,13 @@ fn run(args: Vec<String>) -> Result<String, String> {
     }
     if task == "cross" {
         return cross::cross(&root(), &target()?, options.check);
+    }
+    if task == "cost" {
+        let parts = options.parts.unwrap_or(Part::ALL.to_vec());
+        if options.check && !parts.contains(&Part::Demo) {
+            return Err("--check is about the demo; add it to --only".into());
+        }
+        return cost::cost(&root(), &target()?, &parts, options.check);
     }
     if options.from.is_some() && (options.portable || options.machine.is_some()) {
         return Err("--from is for programs that are built, and they know for which machine".into());
@@ -172,6 +187,7 @@ fn options(mut args: impl Iterator<Item = String>, task: &str, takes: &[&str]) -
             "--check" => options.check = true,
             "--portable" => options.portable = true,
             "--machine" => options.machine = Some(Machine::named(&text("machine")?)?),
+            "--only" => options.parts = Some(parts(&text("list of parts")?)?),
             "--version" => options.version = Some(text("version")?),
             "--prefix" => options.prefix = Some(text("directory")?.into()),
             "--sysconfdir" => options.sysconfdir = Some(text("directory")?.into()),
@@ -181,6 +197,12 @@ fn options(mut args: impl Iterator<Item = String>, task: &str, takes: &[&str]) -
         }
     }
     Ok(Some(options))
+}
+
+fn parts(list: &str) -> Result<Vec<Part>, String> {
+    let known = Part::ALL.map(Part::name).join(", ");
+    let part = |name| Part::named(name).ok_or_else(|| format!("--only {list}: `{name}` is no part; there are {known}"));
+    list.split(',').map(part).collect()
 }
 
 fn absolute(path: &Path) -> Result<PathBuf, String> {

@@ -249,7 +249,7 @@ impl<'a> Compared<'a> {
             self.bar.set_position(progress.done);
             ControlFlow::Continue(())
         });
-        done.map(|done| Some(done.time as f64 / 1000.0)).map_err(|e| of_simulator(&e.into()))
+        done.map(|done| Some(done.time as f64 / 1000.0)).map_err(|e| of_simulator(&e))
     }
 }
 
