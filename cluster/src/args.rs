@@ -108,7 +108,7 @@ pub struct Args {
     /// Write the line that says the sockets are ready to this descriptor [default: standard output]
     #[arg(long, value_name = "N")]
     pub ready_fd: Option<u32>,
-    /// What to log to standard error: error, warn, info, debug, trace, or a tracing filter
+    /// What to log to standard error: error, warn, info, debug, trace, or those of modules, as info,fabricd::agree=debug
     #[arg(long, value_name = "FILTER", env = "ANGARA_LOG")]
     pub log: Option<String>,
     /// Log as JSON lines

@@ -15,6 +15,7 @@ pub mod whatif;
 use angara_client::beside::Beside;
 use angara_client::error::Failed;
 use angara_cluster::usage::helpful;
+use angara_launch::modes;
 use angara_launch::oshrun::say_usage;
 use clap::Parser;
 use std::ffi::{OsStr, OsString};
@@ -33,7 +34,10 @@ fn enter_reading<S: Parser, N>(
     run: impl FnOnce(S, N) -> Result<u8, Failed>,
 ) -> ! {
     angara_cluster::signals::survive_file_size_limit();
-    let result = before(as_angara(own, std::env::args_os().collect())).map_or_else(
+    let args: Vec<OsString> = std::env::args_os().collect();
+    // What it starts, it starts as `angara` does: by itself, in a mode of its own.
+    modes::enter(&args);
+    let result = before(as_angara(own, args)).map_or_else(
         |ended| ended,
         |(args, found)| {
             let mut command = S::command();

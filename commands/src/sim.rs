@@ -13,6 +13,7 @@ use std::path::Path;
 
 #[derive(Parser)]
 #[command(name = "angara", version, propagate_version = true, arg_required_else_help = true)]
+#[allow(clippy::large_enum_variant)] // one value per process
 pub(crate) enum Commands {
     #[command(about = PLAN.about)]
     Plan(PlanArgs),

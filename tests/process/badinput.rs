@@ -69,6 +69,40 @@ fn a_missing_or_impossible_program() {
 }
 
 #[test]
+fn a_command_whose_program_is_not_built_or_not_installed() {
+    let test = Test::new("bad-beside");
+    let (alone, built) = (test.file("alone"), test.file("target/release"));
+    for dir in [&alone, &built] {
+        std::fs::create_dir_all(dir).expect("ours");
+        tools::copy_program(&tools::tool("angara"), &dir.join("angara"));
+    }
+    // As cargo leaves it beside what it has built.
+    let source = tools::root().join("cli/src/main.rs");
+    std::fs::write(built.join("angara.d"), format!("angara: {}\n", source.display())).expect("ours");
+    for (line, program) in [
+        (&["sim", "run"][..], "angara-sim"),
+        (&["plan", "--help"], "angara-sim"),
+        (&["help", "top"], "angara-top"),
+        (&["whatif", "-n", "2", "true"], "angara-whatif"),
+    ] {
+        for (dir, remedy) in [(&alone, "install the whole tree"), (&built, "cargo build --release -p angara-commands")]
+        {
+            let mut command = test.command(dir.join("angara"));
+            command.args(line);
+            let done = test.run(command).failure(&[program, "which is not there", remedy]);
+            assert_eq!(done.code(), 1, "{done}");
+            short(&done);
+        }
+    }
+    // What it is, its own help says all the same.
+    let mut help = test.command(alone.join("angara"));
+    help.arg("--help");
+    let done = test.run(help).success();
+    assert!(done.stdout.contains("Simulate networks: one load"), "{done}");
+    test.assert_clean();
+}
+
+#[test]
 fn an_option_that_is_almost_right() {
     for program in ["angara", "oshrun"] {
         for (words, similar) in [

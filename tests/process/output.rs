@@ -297,7 +297,7 @@ fn where_nothing_more_can_be_started_commands_say_so() {
         return;
     }
     let test = Test::new("output-nproc");
-    for name in ["angara", "fabricd"] {
+    for name in ["angara", "angara-sim", "fabricd"] {
         tools::copy_program(&tools::tool(name), &test.file(name));
     }
     let run = test.file("..").join("run");

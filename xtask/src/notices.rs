@@ -10,8 +10,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Packages of the workspace whose results are installed.
-pub(crate) const INSTALLED: [&str; 9] = [
+pub(crate) const INSTALLED: [&str; 10] = [
     "angara-cli",
+    "angara-commands",
     "angara-fabricd",
     "angara-pes",
     "shmem-shim",

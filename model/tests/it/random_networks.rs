@@ -431,26 +431,49 @@ proptest! {
         prop_assert_eq!(run_model(&config, &sent, 1000), want);
     }
 
-    #[test]
-    fn angara_router_with_faults_agrees_with_the_oracle(
-        shape in grid_shape(),
-        slots in 2u8..5,
-        channels in 1u8..3,
-        load in 1u64..12,
-        hot in any::<bool>(),
-        count in 1u64..10,
-        age_limit in prop::sample::select(vec![1u8, 3, 64]),
-        coarse in any::<bool>(),
-        divided in any::<bool>(),
-        seed in any::<u64>(),
-    ) {
-        let mut case = Faulty::new(shape, Angara { slots, channels, age_limit, ..Angara::default() }, load, hot, count, coarse, seed);
+}
+
+/// A network of the chip with faults at random times.
+fn faulty() -> impl Strategy<Value = Faulty> {
+    let network = (grid_shape(), 2u8..5, 1u8..3, prop::sample::select(vec![1u8, 3, 64]), any::<bool>());
+    let traffic = (1u64..12, any::<bool>(), 1u64..10, any::<bool>(), any::<u64>());
+    (network, traffic).prop_map(|((shape, slots, channels, age_limit, coarse), (load, hot, count, divided, seed))| {
+        let chip = Angara { slots, channels, age_limit, ..Angara::default() };
+        let mut case = Faulty::new(shape, chip, load, hot, count, coarse, seed);
         if divided {
             case.divide(seed);
         }
-        let (want, _) = case.fate_in_oracle();
-        let got = fate_in_model(&case.config, &case.sent, 1000);
-        prop_assert!(got == want, "{:?}\n{}", case.config.faults, differences(&case.sent, &got, &want));
+        case
+    })
+}
+
+fn agrees(case: &Faulty) -> Result<(), TestCaseError> {
+    let (want, _) = case.fate_in_oracle();
+    let got = fate_in_model(&case.config, &case.sent, 1000);
+    prop_assert!(got == want, "{:?}\n{}", case.config.faults, differences(&case.sent, &got, &want));
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(cases(15))]
+
+    #[test]
+    fn angara_router_with_faults_agrees_with_the_oracle(case in faulty()) {
+        agrees(&case)?;
+    }
+}
+
+/// What takes the oracle minutes: `./test --part models`.
+mod many {
+    use super::*;
+
+    proptest! {
+        #![proptest_config(cases(150))]
+
+        #[test]
+        fn faults_agree_with_the_oracle(case in faulty()) {
+            agrees(&case)?;
+        }
     }
 }
 
@@ -464,6 +487,7 @@ fn the_oracle_knows_every_topology() {
 }
 
 /// A network that breaks and its traffic.
+#[derive(Clone, Debug)]
 struct Faulty {
     config: Setup,
     p: Angara,

@@ -52,6 +52,12 @@ const TELL: Duration = Duration::from_secs(5);
 /// Processes of one launcher have seen each other after this time, if they can.
 const TOGETHER: Duration = Duration::from_secs(15);
 
+/// A claim where files cannot have two names: it says whose it is a moment after it is there.
+fn create_claim(path: &Path, text: &str) -> io::Result<()> {
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).open(path)?;
+    file.write_all(text.as_bytes()).inspect_err(|_| drop(remove(path)))
+}
+
 fn io_error(path: &Path, source: io::Error) -> Error {
     Error::File { path: path.into(), source }
 }
@@ -443,18 +449,23 @@ impl Inner {
         Ok(None)
     }
 
-    /// Creates the claim `name` if there is none.
+    /// Creates the claim `name` if there is none. It is there as a whole, so that nobody waits for a process that was killed
+    /// before it wrote its name.
     fn claim(&self, name: &str) -> Result<Claim, Error> {
-        let path = self.claim_file(name);
-        let mut file = match fs::OpenOptions::new().write(true).create_new(true).open(&path) {
-            Ok(file) => file,
-            Err(e) if e.kind() == ErrorKind::AlreadyExists => return Ok(Claim::Others),
-            Err(e) if is_gone(&e) => return Ok(Claim::Gone),
-            Err(e) => return Err(io_error(&path, e)),
-        };
+        let (path, own) = (self.claim_file(name), self.dir.join(format!("{}.{name}.claiming", self.me.name())));
         let text = serde_json::to_string(&self.me).expect("numbers and names") + "\n";
-        file.write_all(text.as_bytes()).map_err(|e| io_error(&path, e)).inspect_err(|_| drop(remove(&path)))?;
-        Ok(Claim::Taken)
+        let linked = fs::write(&own, &text).and_then(|()| fs::hard_link(&own, &path));
+        let _ = remove(&own);
+        let claimed = match linked {
+            Err(e) if e.kind() != ErrorKind::AlreadyExists && !is_gone(&e) => create_claim(&path, &text),
+            other => other,
+        };
+        match claimed {
+            Ok(()) => Ok(Claim::Taken),
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => Ok(Claim::Others),
+            Err(e) if is_gone(&e) => Ok(Claim::Gone),
+            Err(e) => Err(io_error(&path, e)),
+        }
     }
 
     /// Removes the claim `name`, unless another process has taken it over.
@@ -474,7 +485,7 @@ impl Inner {
         let void = match self.owner(name) {
             Some(owner) if owner.is(&self.me) => Ok(true),
             Some(owner) => self.me.misses(&owner, &self.dir, self.patience.timeout),
-            // It was killed before it wrote its name, or is just about to write it.
+            // It was killed before it wrote its name, or is just about to write it (see `create_claim`).
             None => self
                 .me
                 .beat(&self.dir)

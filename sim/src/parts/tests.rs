@@ -321,3 +321,30 @@ fn a_sweep_is_found_by_its_directory() {
     assert_eq!(scene.merged().unwrap(), whole);
     assert_eq!(fs::read_to_string(&path).unwrap(), text);
 }
+
+/// A process may be killed at any time: a claim that says nothing would keep the others waiting.
+#[test]
+fn whoever_sees_a_claim_sees_whose_it_is() {
+    let scene = Scene::new("whole-claims");
+    let parts = scene.open();
+    let claim = scene.part("0.claim");
+    let ended = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let looks = scope.spawn(|| {
+            let mut seen = 0;
+            while !ended.load(Ordering::Relaxed) {
+                if let Ok(text) = fs::read_to_string(&claim) {
+                    assert!(text.ends_with('\n'), "`{text}` is a claim");
+                    seen += 1;
+                }
+            }
+            seen
+        });
+        for _ in 0..5_000 {
+            assert!(parts.inner.claim("0").unwrap() == Claim::Taken);
+            parts.inner.unclaim("0");
+        }
+        ended.store(true, Ordering::Relaxed);
+        assert!(looks.join().unwrap() > 0, "a claim is seen");
+    });
+}
