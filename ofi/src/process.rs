@@ -106,9 +106,14 @@ pub(crate) fn provider() -> MutexGuard<'static, Provider> {
     }
 }
 
+/// True if other threads wait for the state.
+pub(crate) fn is_wanted() -> bool {
+    WANTED.load(Ordering::Relaxed) > 0
+}
+
 /// Lets others have the state, if they want it.
 pub(crate) fn give_way() {
-    if WANTED.load(Ordering::Relaxed) > 0 {
+    if is_wanted() {
         std::thread::yield_now();
     }
 }
@@ -145,7 +150,7 @@ pub(crate) fn settle(provider: &mut Provider) {
             return;
         }
         if !provider.progress() {
-            std::thread::yield_now();
+            provider.sleep(Duration::from_millis(1));
         }
     }
 }

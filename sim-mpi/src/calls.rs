@@ -5,6 +5,7 @@
 
 use core::ffi::{CStr, c_int, c_void};
 use std::mem::MaybeUninit;
+use std::time::{Duration, Instant};
 
 /// Handle of MPICH.
 type Number = c_int;
@@ -38,6 +39,10 @@ pub(crate) enum Loaded {
 
 /// Looks this often before it yields: some microseconds.
 const LOOKS: u32 = 100;
+/// A yield that takes longer has run somebody else: another program has work for this core.
+const SLOW_YIELD: Duration = Duration::from_micros(50);
+/// Where that is so, it sleeps instead: who sleeps comes before who has computed, and who yields comes last.
+const NAP: Duration = Duration::from_micros(5);
 
 /// A message on its way. Its bytes stay where they are until [`Calls::wait`].
 pub(crate) struct Sending<'a, H> {
@@ -194,14 +199,18 @@ impl<H: Copy> Calls<H> {
     }
     /// Waits until `request` has been served. MPI's own waits keep the core, which another process may need to serve it.
     fn complete(&self, mut request: H) {
-        let (mut looks, mut done) = (0, 0);
+        let (mut looks, mut done, mut crowded) = (0, 0, false);
         while done == 0 {
             let mut status = Status::default();
             // SAFETY: a request that has not been found served; the status has room for any library's.
             check("MPI_Test", unsafe { (self.test)(&mut request, &mut done, &mut status) });
             looks += 1;
-            if looks > LOOKS {
+            if crowded {
+                std::thread::sleep(NAP);
+            } else if looks > LOOKS {
+                let before = Instant::now();
                 std::thread::yield_now();
+                crowded = before.elapsed() > SLOW_YIELD;
             }
         }
     }

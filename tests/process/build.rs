@@ -107,11 +107,10 @@ fn the_demo_is_built_without_what_it_does_not_run() {
 }
 
 /// Packages that are there in several versions, and who wants the others.
-const TWICE: [(&str, &str); 7] = [
+const TWICE: [(&str, &str); 6] = [
     ("cpufeatures", "sha2 of xtask; rand of proptest"),
     ("getrandom", "ring; rand of proptest"),
     ("object", "ours and backtrace; psm of pest, in tests alone"),
-    ("rand_core", "proptest"),
     ("syn", "the macros of most; strum and derive_more of ratatui; pcap-file, in tests alone"),
     ("thiserror", "ours; pcap-file, in tests alone"),
     ("thiserror-impl", "the same"),

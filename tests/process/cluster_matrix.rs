@@ -3,7 +3,7 @@
 //!
 //! Hosts are network namespaces joined by a bridge where that is allowed, and 127.0.0.1 to 127.0.0.4.
 //! `CLUSTER_MATRIX=all cargo test --release -p angara-tests cluster_matrix::` runs every program on every network
-//! in both places, `CLUSTER_MATRIX=drop=10%` on that one. Otherwise a test takes the networks that it names and deals the
+//! in both places, `CLUSTER_MATRIX=drop=10%` on that one. Otherwise a test takes the networks that it names and deals
 //! programs out to them, without the two that take longest; only the good network between namespaces gets all others.
 
 use angara_protocol::msg::ClusterStatus;
@@ -148,7 +148,9 @@ fn explain(network: &str, wanted: Explained, sums: &Sums) {
     assert!(wanted.lost == 0.0 || sums.replays as f64 > lost / 4.0, "`{network}`: who sent the lost again? {sums:?}");
 }
 
-fn run_networks(name: &str, hosts: Hosts, engine: &str, usual: &[&str]) {
+/// Of each `deal` programs a network gets one, unless all are asked for.
+fn run_networks(name: &str, hosts: Hosts, deal: usize, usual: &[&str]) {
+    let engine = "syscall";
     let asked = std::env::var("CLUSTER_MATRIX").ok();
     let all = asked.is_some();
     let test = Test::new(name);
@@ -175,7 +177,7 @@ fn run_networks(name: &str, hosts: Hosts, engine: &str, usual: &[&str]) {
         let whole = name == "matrix-netns" && network.is_empty();
         // As long as all others together: one has four threads in each PE, one asks the daemons for thousands of counters.
         let fits = |p: &Program| !["threads", "extensions"].contains(&p.name);
-        let part = |(i, p): &(usize, &Program)| all || (fits(p) && (whole || i % networks.len() == turn));
+        let part = |(i, p): &(usize, &Program)| all || (fits(p) && (whole || i % deal == turn));
         let mut failures = Vec::new();
         for (_, program) in programs.iter().enumerate().filter(part) {
             let begun = Instant::now();
@@ -209,18 +211,18 @@ fn over_a_network_that_does_a_bit_of_everything_results_are_right_and_counters_e
         println!("on loopback: no network namespaces with veth and a bridge here: {why}");
         Hosts::loopback(4)
     });
-    run_networks("matrix-mixed", hosts, "syscall", &[MIXED]);
+    run_networks("matrix-mixed", hosts, 4, &[MIXED]);
 }
 
 #[test]
 fn all_networks_between_namespaces() {
     match Hosts::namespaces(4) {
-        Ok(hosts) => run_networks("matrix-netns", hosts, "syscall", &["", "drop=10%", "corrupt=5%"]),
+        Ok(hosts) => run_networks("matrix-netns", hosts, 3, &["", "drop=10%", "corrupt=5%"]),
         Err(why) => println!("skipped: no network namespaces with veth and a bridge here: {why}"),
     }
 }
 
 #[test]
 fn all_networks_between_loopback_addresses() {
-    run_networks("matrix-loopback", Hosts::loopback(4), "syscall", &["reorder=5%", MIXED]);
+    run_networks("matrix-loopback", Hosts::loopback(4), 2, &["reorder=5%", MIXED]);
 }

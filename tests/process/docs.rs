@@ -427,6 +427,7 @@ fn options_exist_and_are_explained() {
         .into_iter()
         .filter(|(p, _)| p.starts_with("xtask") || p.ends_with("oshcc.rs") || p.starts_with("trunk/examples"))
         .map(|s| s.1)
+        .chain([std::fs::read_to_string(tools::root().join("test")).expect("the script")])
         .collect();
     let mut wrong = Vec::new();
     for (path, text) in documents() {

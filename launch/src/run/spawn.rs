@@ -11,6 +11,7 @@ use crate::mpi::server::{RankEnd, Server};
 use angara_calls::notes::Notes;
 use angara_client::exec::Exec;
 use angara_protocol::launch::Launch;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::PipeFlags;
 use rustix::process::{
     Pid, PidfdFlags, Resource, Rlimit, Signal, getrlimit, kill_process, kill_process_group, pidfd_open,
@@ -23,6 +24,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
@@ -455,11 +457,15 @@ fn said(told: Told) -> (u32, End) {
     }
 }
 
+/// Killed processes end within this time, but for those whom a disk keeps.
+const KILLED_WITHIN: Duration = Duration::from_secs(2);
+
 /// Kills every process that descends from this one, except `spare` (the private daemon): what PEs
 /// left behind. As a child subreaper this process inherits their orphans, so all are found.
 pub fn kill_descendants(spare: Option<u32>) {
+    let until = Instant::now() + KILLED_WITHIN;
     // A process can fork while the list is read; repeat until a pass finds nothing new.
-    for _ in 0..100 {
+    while Instant::now() < until {
         let found = descendants(std::process::id(), spare);
         if found.is_empty() {
             return;
@@ -470,9 +476,11 @@ pub fn kill_descendants(spare: Option<u32>) {
         let still = descendants(std::process::id(), spare);
         for (pid, process) in held.iter().filter(|(pid, _)| still.contains(pid)) {
             let _ = pidfd_send_signal(process, Signal::KILL);
+            // Until it has ended: beside other work that takes a while, and another look would find it again.
+            let left = Timespec::try_from(until.saturating_duration_since(Instant::now())).ok();
+            let _ = poll(&mut [PollFd::new(process, PollFlags::IN)], left.as_ref());
             let _ = rustix::process::waitpid(Pid::from_raw(*pid as i32), rustix::process::WaitOptions::NOHANG);
         }
-        std::thread::yield_now();
     }
 }
 

@@ -21,6 +21,7 @@ pub(crate) use send::SendCall;
 use crate::abi::constants::errno;
 use crate::matching::Source;
 use crate::memory::UserMemory;
+use crate::process;
 use crate::slots::Slots;
 use crate::wire::{HEAD_MAX, Head, MessageKind, Reader};
 use angara::mailbox::{Mailbox, Message, Peer, SendError};
@@ -46,6 +47,11 @@ const LOOKS: u32 = 64;
 
 /// Looks that find nothing before others get the core: where there are enough cores, and where there are not.
 const SPIN: [u32; 2] = [2048, 64];
+/// A yield that takes longer than a time slice has run another program, which would have the core again after each yield.
+const SLICE: Duration = Duration::from_millis(1);
+/// So many times after that a look in vain sleeps for so long at most: who sleeps comes at once when something comes.
+const NAPS: u32 = 200;
+const NAP: Duration = Duration::from_micros(200);
 /// Looks in vain after which one who waits stands still where time is virtual. A library may need some to go on by itself.
 const VAIN: u32 = 6;
 /// The same of Open MPI, which does at every eighth look what it thinks can wait.
@@ -150,6 +156,8 @@ pub(crate) struct ProviderState {
     quiet: Option<waits::Quiet>,
     /// Messages, where they are noted.
     messages: Option<Box<noted::Messages>>,
+    /// Looks in vain that sleep, as another program wants this core.
+    naps: u32,
     /// [`SPIN`] here.
     spin: u32,
     /// Some peers are reached by the network alone.
@@ -199,6 +207,7 @@ impl Provider {
             asks: false,
             quiet: None,
             messages,
+            naps: 0,
             spin: SPIN[usize::from(crowded)],
             by_ring,
         };
@@ -239,12 +248,26 @@ impl Provider {
         if self.state.idle >= self.state.spin {
             // A sleep would be long where a message is under way; what is in the way gets its turn.
             if self.state.by_ring || self.state.idle.is_multiple_of(16) {
-                std::thread::yield_now();
+                self.yields();
             }
         }
         // A look at the clock takes as long as one at the mailbox.
         if self.state.idle.is_multiple_of(LOOKS) {
             self.look_after_peers();
+        }
+    }
+
+    /// Lets others have the core, among them programs that have nothing to do with this one.
+    fn yields(&mut self) {
+        let is_virtual = self.state.job.adapter().virtual_now().is_some();
+        if self.state.naps > 0 && !is_virtual && !process::is_wanted() {
+            self.state.naps -= 1;
+            return self.sleep(NAP);
+        }
+        let before = Instant::now();
+        std::thread::yield_now();
+        if before.elapsed() > SLICE {
+            self.state.naps = NAPS;
         }
     }
 
