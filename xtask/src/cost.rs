@@ -74,6 +74,7 @@ pub(crate) fn cost(root: &Path, target: &Path, parts: &[Part], check: bool) -> R
         angara_protocol::complain!("xtask: {what}");
         let row = measured(what, command)?;
         let processor_s = row.processor_s;
+        angara_protocol::complain!("xtask: {processor_s:.0} s of processor time in {:.0} s", row.wall_s);
         rows.push(row);
         Ok(processor_s)
     };
@@ -122,9 +123,8 @@ pub(crate) fn cost(root: &Path, target: &Path, parts: &[Part], check: bool) -> R
                 if *word == "test" {
                     command.args(["-p", package]);
                 }
-                // What needs the rest of the workspace is there before; so are the programs of the tests.
-                let mut first = cargo(&source, &build);
-                run(first.args(command.get_args().skip(2).filter(|word| *word != "--target-dir")))?;
+                // All is built before, so that only what the line changes is measured.
+                run(cargo(&source, &build).args(command.get_args()))?;
                 change_line(&source.join(file))?;
                 measure(&format!("a line of {file}, then {what}"), &mut command)?;
             }
@@ -180,7 +180,10 @@ fn measured(what: &str, command: &mut Command) -> Result<Row, String> {
     if !done.status.success() {
         return Err(format!("{what} failed ({}): {}", done.status, said.trim()));
     }
-    let packages = said.lines().filter(|line| line.trim_start().starts_with("Compiling ")).count();
+    let packages = said
+        .lines()
+        .filter(|line| ["Compiling ", "Checking "].iter().any(|word| line.trim_start().starts_with(word)))
+        .count();
     let (processor_s, wall_s) = (children_s()? - before_s, start.elapsed().as_secs_f64());
     Ok(Row { what: what.into(), processor_s, wall_s, packages: Some(packages) })
 }

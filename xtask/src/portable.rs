@@ -36,6 +36,8 @@ pub(crate) fn build(root: &Path, target: &Path, machine: Machine) -> Result<Path
     for packages in [&[][..], &["--package", "angara-python"]] {
         let mut cargo = cargo_build(root, &target);
         cargo.args(["--release", "--target", machine.triple()]).args(packages);
+        // A release has the lines in an archive of their own.
+        cargo.env("CARGO_PROFILE_RELEASE_DEBUG", "line-tables-only");
         settings(&mut cargo, root, &target, machine, &sysroot, &older);
         built(&mut cargo, &machine.without_rust())?;
     }
