@@ -1,6 +1,7 @@
 //! Which copy of each part is used, and other copies that are in its way.
 
 use super::{Finding, needed, optional};
+use angara_client::beside::{ALL, Beside};
 use angara_client::install;
 use angara_launch::oshcc;
 use angara_protocol::inside::PROGRAM;
@@ -29,6 +30,7 @@ pub(super) fn copies() -> Vec<Finding> {
         optional::<String>("angara", Ok(own), ""),
         needed("fabricd", install::fabricd().map_err(|e| e.message).and_then(|file| same_version(&file)), BUILD),
         optional("angara-pes", pes, "PEs cannot be coroutines (--pes-as): cargo build --release makes it"),
+        optional("other programs", beside(&bin), "their commands are refused: cargo build --release makes them"),
         needed("libsma.so", part(install::lib_dir(&bin), install::LIBRARY), BUILD),
         needed("shmem.h", part(install::include_dir(&bin), install::HEADER), BUILD),
         optional(
@@ -42,6 +44,17 @@ pub(super) fn copies() -> Vec<Finding> {
             "programs load it in the place of what they were compiled with: take it out of LD_LIBRARY_PATH",
         ),
     ]
+}
+
+/// Programs that have subcommands of `angara`; those that are not there.
+fn beside(bin: &Path) -> Result<String, String> {
+    let is_there = |beside: &&Beside| bin.join(beside.program).is_file();
+    let (there, missing): (Vec<&Beside>, Vec<&Beside>) = ALL.iter().partition(is_there);
+    let names = |all: &[&Beside]| all.iter().map(|beside| beside.name).collect::<Vec<_>>().join(", ");
+    match missing.is_empty() {
+        true => Ok(format!("for angara {}", names(&there))),
+        false => Err(format!("none beside this program for angara {}", names(&missing))),
+    }
 }
 
 /// The daemon, if it is of this version.
