@@ -161,11 +161,16 @@ fn is_other_shmem(name: &str, file: Option<&Path>) -> bool {
 
 /// True if a library is one of ours: it reads what our launcher tells it.
 fn is_ours(file: &Path) -> bool {
+    // Mostly it is the one beside this program, and need not be read.
+    let own = install::bin_dir().ok().and_then(|bin| install::lib_dir(&bin)).map(|dir| dir.join(install::LIBRARY));
+    if own.is_some_and(|own| own.canonicalize().is_ok_and(|own| file.canonicalize().is_ok_and(|file| file == own))) {
+        return true;
+    }
     elf::constants(file, |bytes| contains(bytes, ENV_JOB.as_bytes())).unwrap_or(false)
 }
 
 fn contains(bytes: &[u8], part: &[u8]) -> bool {
-    bytes.windows(part.len()).any(|window| window == part)
+    memchr::memmem::find(bytes, part).is_some()
 }
 
 fn other_shmem(program: &Path, (name, file): &(String, Option<PathBuf>)) -> Failed {
