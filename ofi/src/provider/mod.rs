@@ -1,6 +1,7 @@
 //! The provider's state, one per process: what is under way, and what arrives.
 
 mod early;
+mod idle;
 mod names;
 mod noted;
 pub(crate) mod objects;
@@ -21,7 +22,6 @@ pub(crate) use send::SendCall;
 use crate::abi::constants::errno;
 use crate::matching::Source;
 use crate::memory::UserMemory;
-use crate::process;
 use crate::slots::Slots;
 use crate::wire::{HEAD_MAX, Head, MessageKind, Reader};
 use angara::mailbox::{Mailbox, Message, Peer, SendError};
@@ -42,16 +42,6 @@ pub(crate) type Outcome<T = ()> = std::result::Result<T, i32>;
 const BATCH: usize = 32;
 /// How often it is looked whether peers are still there.
 const LOOK: Duration = Duration::from_millis(20);
-/// And after how many looks in vain at the mailbox a clock is asked whether it is time.
-const LOOKS: u32 = 64;
-
-/// Looks that find nothing before others get the core: where there are enough cores, and where there are not.
-const SPIN: [u32; 2] = [2048, 64];
-/// A yield that takes longer than a time slice has run another program, which would have the core again after each yield.
-const SLICE: Duration = Duration::from_millis(1);
-/// So many times after that a look in vain sleeps for so long at most: who sleeps comes at once when something comes.
-const NAPS: u32 = 200;
-const NAP: Duration = Duration::from_micros(200);
 /// Looks in vain after which one who waits stands still where time is virtual. A library may need some to go on by itself.
 const VAIN: u32 = 6;
 /// The same of Open MPI, which does at every eighth look what it thinks can wait.
@@ -158,7 +148,7 @@ pub(crate) struct ProviderState {
     messages: Option<Box<noted::Messages>>,
     /// Looks in vain that sleep, as another program wants this core.
     naps: u32,
-    /// [`SPIN`] here.
+    /// [`idle::SPIN`] here.
     spin: u32,
     /// Some peers are reached by the network alone.
     by_ring: bool,
@@ -208,7 +198,7 @@ impl Provider {
             quiet: None,
             messages,
             naps: 0,
-            spin: SPIN[usize::from(crowded)],
+            spin: idle::SPIN[usize::from(crowded)],
             by_ring,
         };
         Provider { mailbox, state }
@@ -237,39 +227,6 @@ impl Provider {
             self.nothing_came();
         }
         came
-    }
-
-    /// A look that found nothing: others may need this core, and peers may be gone.
-    fn nothing_came(&mut self) {
-        if self.state.job.adapter().is_in_blocking_call() {
-            return self.waits_in_a_call();
-        }
-        self.state.idle = self.state.idle.wrapping_add(1);
-        if self.state.idle >= self.state.spin {
-            // A sleep would be long where a message is under way; what is in the way gets its turn.
-            if self.state.by_ring || self.state.idle.is_multiple_of(16) {
-                self.yields();
-            }
-        }
-        // A look at the clock takes as long as one at the mailbox.
-        if self.state.idle.is_multiple_of(LOOKS) {
-            self.look_after_peers();
-        }
-    }
-
-    /// Lets others have the core, among them programs that have nothing to do with this one.
-    fn yields(&mut self) {
-        let is_virtual = self.state.job.adapter().virtual_now().is_some();
-        if self.state.naps > 0 && !is_virtual && !process::is_wanted() {
-            self.state.naps -= 1;
-            return self.sleep(NAP);
-        }
-        // A clock takes as long as a yield that finds nobody else.
-        let before = self.state.idle.is_multiple_of(16).then(Instant::now);
-        std::thread::yield_now();
-        if before.is_some_and(|before| before.elapsed() > SLICE) {
-            self.state.naps = NAPS;
-        }
     }
 
     /// Where time is virtual: a look in a call that returns only when something comes has found nothing.
