@@ -59,7 +59,7 @@ struct Row {
     processor_s: f64,
     wall_s: f64,
     /// Packages that were compiled; libraries, programs and build programs of one count once.
-    packages: Option<usize>,
+    packages: usize,
 }
 
 /// Measures `parts`; with `check`, fails if the demo takes too long.
@@ -159,7 +159,6 @@ fn table(rows: &[Row], yardstick_s: Option<f64>) -> String {
     let mut text = "| what | processor | times ripgrep | wall clock | packages |\n|---|---|---|---|---|\n".to_string();
     for Row { what, processor_s, wall_s, packages } in rows {
         let times = yardstick_s.map_or_else(String::new, |yardstick| format!("{:.2}", processor_s / yardstick));
-        let packages = packages.map_or_else(String::new, |count| count.to_string());
         let _ = writeln!(text, "| {what} | {processor_s:.0} s | {times} | {wall_s:.0} s | {packages} |");
     }
     text
@@ -185,7 +184,7 @@ fn measured(what: &str, command: &mut Command) -> Result<Row, String> {
         .filter(|line| ["Compiling ", "Checking "].iter().any(|word| line.trim_start().starts_with(word)))
         .count();
     let (processor_s, wall_s) = (children_s()? - before_s, start.elapsed().as_secs_f64());
-    Ok(Row { what: what.into(), processor_s, wall_s, packages: Some(packages) })
+    Ok(Row { what: what.into(), processor_s, wall_s, packages })
 }
 
 /// Processor time of all programs that this one has started and waited for, and of theirs.
