@@ -221,6 +221,7 @@ pub fn resolve(args: &Args) -> Result<Options, ConfigError> {
     let file = file(args)?;
     let in_flags = args.torus.is_some() || args.mesh.is_some() || args.machine.is_some();
     let cluster = membership(args, &file, in_flags)?;
+    without_effect(args, &file, cluster.is_some())?;
     let machine = machine(if in_flags { &args.machine } else { &file.machine }, args, &file)?;
     let shape = match (&cluster, in_flags) {
         (Some(member), _) => member.cluster.shape,
@@ -286,6 +287,24 @@ pub fn resolve(args: &Args) -> Result<Options, ConfigError> {
         looks,
         ready: args.ready_fd.or(file.ready_fd).map_or(Ready::Stdout, Ready::Fd),
     })
+}
+
+/// Refuses what would do nothing.
+fn without_effect(args: &Args, file: &File, cluster: bool) -> Result<(), ConfigError> {
+    let metrics = args.metrics.is_some() || file.metrics.is_some();
+    let needs_metrics = "nobody serves metrics; give --metrics ADDR, too";
+    let needs_cluster = "there are no trunks; give --cluster FILE, too";
+    let in_cluster = "the cluster file says which nodes are here; leave it out";
+    let given = [
+        ("metrics-links", args.metrics_links.is_some() || file.metrics_links.is_some(), metrics, needs_metrics),
+        ("metrics-open", args.metrics_open || file.metrics_open == Some(true), metrics, needs_metrics),
+        ("udp-engine", args.udp_engine.is_some() || file.udp_engine.is_some(), cluster, needs_cluster),
+        ("nodes", args.nodes.is_some() || file.nodes.is_some(), !cluster, in_cluster),
+    ];
+    match given.into_iter().find(|(_, given, acts, _)| *given && !acts) {
+        Some((key, .., why)) => Err(bad(key)(why)),
+        None => Ok(()),
+    }
 }
 
 /// `--web` and `--metrics`.
@@ -510,6 +529,9 @@ mod tests {
             (vec!["--torus", "2x2", "--memory-limit", "lots"], "such as 64M"),
             (vec!["--torus", "2x2", "--fault", "link 5,5 +X down"], "5,5"),
             (vec!["--torus", "2x2", "--channels", "2000"], "1 to 1024"),
+            (vec!["--torus", "2x2", "--metrics-links", "9"], "--metrics ADDR"),
+            (vec!["--torus", "2x2", "--metrics-open"], "--metrics ADDR"),
+            (vec!["--torus", "2x2", "--udp-engine", "syscall"], "--cluster FILE"),
             (vec!["--torus", "2x2", "--limit", "jobs"], "write NAME=N"),
             (vec!["--torus", "2x2", "--limit", "jobs=0"], "give 1 to 1024"),
             (vec!["--torus", "2x2", "--limit", "seats=1"], "no limit `seats`"),

@@ -185,11 +185,15 @@ impl Machine {
 
     /// Returns what differs from the chip's defaults, as [`Machine::change`] takes it; empty if nothing does.
     pub fn changes(&self) -> String {
+        self.changes_in(|_| true)
+    }
+
+    /// The same, of these tables alone.
+    pub fn changes_in(&self, wanted: impl Fn(&str) -> bool) -> String {
         let defaults = Values::default();
-        let all = KEYS.iter().map(|key| (key.name, key.show(&self.values), key.show(&defaults)));
-        let changed =
-            all.filter(|(_, value, default)| value != default).map(|(name, value, _)| format!("{name}={value}"));
-        changed.collect::<Vec<_>>().join(",")
+        let all = KEYS.iter().filter(|key| wanted(key.table));
+        let changed = all.filter(|key| key.show(&self.values) != key.show(&defaults));
+        changed.map(|key| format!("{}={}", key.name, key.show(&self.values))).collect::<Vec<_>>().join(",")
     }
 
     /// The complete file: what is not in it would be the default.

@@ -528,6 +528,9 @@ pub struct JobStatus {
     pub memory: u64,
     /// Seconds since creation.
     pub age_s: f64,
+    /// How its PEs reach each other.
+    #[serde(default)]
+    pub path: Path,
     /// Nodes that it has for itself, if it has asked for some.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub set: Option<NodeSet>,

@@ -48,6 +48,7 @@ mod network;
 mod ofi;
 mod openmpi;
 mod openshmem;
+mod option_table;
 mod output;
 mod packages;
 mod pmi;

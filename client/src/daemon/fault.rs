@@ -5,7 +5,7 @@ use crate::daemon::WhereArgs;
 use crate::error::{Failed, say};
 use angara_net::fault::{self, Command, KINDS};
 use angara_net::torus::Shape;
-use angara_protocol::msg::{Reply, Request};
+use angara_protocol::msg::{Path, Reply, Request, Status};
 use angara_protocol::print::plain_line;
 use clap::Args;
 
@@ -109,11 +109,30 @@ pub fn main(mut args: FaultArgs) -> Result<u8, Failed> {
         }
         let seed = args.seed.map(|seed| format!("seed={seed}"));
         let words: Vec<String> = args.words.into_iter().chain(seed).collect();
-        match control.request(&Request::Fault { command: read(&words, &status.shape)? }).await? {
-            Reply::Ok => Ok(0),
+        let command = read(&words, &status.shape)?;
+        let spared = if command.acts_on_packets() { spared(&status) } else { None };
+        match control.request(&Request::Fault { command }).await? {
+            Reply::Ok => {
+                spared.iter().for_each(|text| angara_protocol::complain!("angara: {text}"));
+                Ok(0)
+            }
             other => Err(unexpected(&other)),
         }
     })
+}
+
+/// Says of jobs that run which of their traffic no packet carries.
+fn spared(status: &Status) -> Option<String> {
+    let past = status.jobs.iter().filter(|job| job.path != Path::Ring);
+    let past: Vec<String> = past.map(|job| format!("{} ({})", job.job, plain_line(&job.name))).collect();
+    let jobs = match &past[..] {
+        [] => return None,
+        [job] => format!("job {job}"),
+        all => format!("jobs {}", all.join(", ")),
+    };
+    Some(format!(
+        "{jobs}: PEs of one host store into each other's memory, without packets that could suffer this; --path ring has them all send packets"
+    ))
 }
 
 #[cfg(test)]

@@ -224,6 +224,7 @@ impl Job {
             came: self.came(),
             memory: self.memory.reserved(),
             age_s: self.created.elapsed().as_secs_f64(),
+            path: self.spec.path,
             set: self.descriptor.new.set.clone(),
             tables_made: sets.tables_made(self.memory.id),
         }

@@ -1,9 +1,10 @@
 //! The daemon, its data plane, adapters, collectives, jobs, memory and limits.
 
 use super::{Family, JOBS_MAX, Labels, MetricKind, Scrape, Value};
-use crate::watch::{JobFigures, Sample};
+use crate::watch::Sample;
 use angara_net::NodeSet;
 use angara_plane::observe::figures::PlaneFigures;
+use angara_protocol::msg::JobStatus;
 use prometheus_client::registry::Unit;
 
 /// Families of everything but links and trunks.
@@ -85,53 +86,52 @@ fn collectives(plane: &PlaneFigures) -> Vec<Family> {
 }
 
 /// The jobs with series of their own.
-fn own_series(jobs: &[JobFigures]) -> Vec<&JobFigures> {
-    let mut own: Vec<&JobFigures> = jobs.iter().collect();
-    own.sort_by(|a, b| b.status.age_s.total_cmp(&a.status.age_s));
+fn own_series(jobs: &[JobStatus]) -> Vec<&JobStatus> {
+    let mut own: Vec<&JobStatus> = jobs.iter().collect();
+    own.sort_by(|a, b| b.age_s.total_cmp(&a.age_s));
     own.truncate(JOBS_MAX);
     own
 }
 
-fn job_label(job: &JobFigures) -> Labels {
-    vec![("job", job.status.job.number().to_string())]
+fn job_label(job: &JobStatus) -> Labels {
+    vec![("job", job.job.number().to_string())]
 }
 
-fn jobs(jobs: &[JobFigures]) -> Vec<Family> {
-    let sum = |figure: fn(&JobFigures) -> u64| jobs.iter().map(figure).sum::<u64>();
+fn jobs(jobs: &[JobStatus]) -> Vec<Family> {
+    let sum = |figure: fn(&JobStatus) -> u64| jobs.iter().map(figure).sum::<u64>();
     let own = own_series(jobs);
     let each =
-        |figure: fn(&JobFigures) -> Value| own.iter().map(|job| (job_label(job), figure(job))).collect::<Vec<_>>();
+        |figure: fn(&JobStatus) -> Value| own.iter().map(|job| (job_label(job), figure(job))).collect::<Vec<_>>();
     let info = own.iter().map(|job| {
         let mut labels = job_label(job);
         let path = format!("{:?}", job.path).to_lowercase();
-        labels.extend([("name", job.status.name.clone()), ("uid", job.status.uid.to_string()), ("path", path)]);
+        labels.extend([("name", job.name.clone()), ("uid", job.uid.to_string()), ("path", path)]);
         (labels, Value::Whole(1))
     });
     vec![
         Family::gauge("angara_jobs", "Jobs that run.").whole(jobs.len() as u64),
-        Family::gauge("angara_pes", "PEs of all jobs.").whole(sum(|job| job.status.pes.into())),
+        Family::gauge("angara_pes", "PEs of all jobs.").whole(sum(|job| job.pes.into())),
         Family::gauge("angara_pes_attached", "PEs of all jobs that are attached.")
-            .whole(sum(|job| job.status.attached.into())),
+            .whole(sum(|job| job.attached.into())),
         Family::gauge("angara_jobs_memory", "Memory reserved for all jobs.")
             .unit(Unit::Bytes)
-            .whole(sum(|job| job.status.memory)),
+            .whole(sum(|job| job.memory)),
         Family::new(MetricKind::Info, "angara_job", "A job that runs.").each(info),
-        Family::gauge("angara_job_pes", "PEs of a job.").each(each(|job| Value::Whole(job.status.pes.into()))),
+        Family::gauge("angara_job_pes", "PEs of a job.").each(each(|job| Value::Whole(job.pes.into()))),
         Family::gauge("angara_job_pes_attached", "PEs of a job that are attached.")
-            .each(each(|job| Value::Whole(job.status.attached.into()))),
+            .each(each(|job| Value::Whole(job.attached.into()))),
         Family::gauge("angara_job_memory", "Memory reserved for a job.")
             .unit(Unit::Bytes)
-            .each(each(|job| Value::Whole(job.status.memory))),
+            .each(each(|job| Value::Whole(job.memory))),
         Family::gauge("angara_job_age", "Time since a job was created.")
             .unit(Unit::Seconds)
-            .each(each(|job| Value::Part(job.status.age_s))),
+            .each(each(|job| Value::Part(job.age_s))),
     ]
 }
 
 fn sets(sample: &Sample) -> Vec<Family> {
-    let own: Vec<_> =
-        own_series(&sample.jobs).into_iter().filter_map(|job| Some((job, job.status.set.as_ref()?))).collect();
-    let each = |figure: fn(&JobFigures, &NodeSet) -> u64| {
+    let own: Vec<_> = own_series(&sample.jobs).into_iter().filter_map(|job| Some((job, job.set.as_ref()?))).collect();
+    let each = |figure: fn(&JobStatus, &NodeSet) -> u64| {
         own.iter().map(|(job, set)| (job_label(job), Value::Whole(figure(job, set)))).collect::<Vec<_>>()
     };
     vec![
@@ -142,6 +142,6 @@ fn sets(sample: &Sample) -> Vec<Family> {
         Family::gauge("angara_job_set_transit_nodes", "Nodes of a job's node set that only pass packets on.")
             .each(each(|_, set| set.transit.len() as u64)),
         Family::counter("angara_job_set_tables_made", "How often the route table of a job's node set has been made.")
-            .each(each(|job, _| job.status.tables_made.unwrap_or(0))),
+            .each(each(|job, _| job.tables_made.unwrap_or(0))),
     ]
 }

@@ -1,7 +1,6 @@
 //! Both formats, and how many series there are.
 
 use super::*;
-use crate::watch::JobFigures;
 use angara_abi::JobId;
 use angara_abi::account::Load;
 use angara_net::NodeSet;
@@ -65,20 +64,18 @@ fn every_metric_is_in_the_documents() {
 }
 
 fn with_jobs(names: &[String]) -> Scrape {
-    let job = |(n, name): (u32, &String)| JobFigures {
-        status: JobStatus {
-            job: JobId::new(n + 1),
-            name: name.clone(),
-            uid: 7,
-            pes: 2,
-            attached: 1,
-            came: 1,
-            memory: 4096,
-            age_s: 1.5,
-            set: Some(NodeSet { nodes: vec![0, 3], transit: vec![1] }),
-            tables_made: Some(2),
-        },
+    let job = |(n, name): (u32, &String)| JobStatus {
+        job: JobId::new(n + 1),
+        name: name.clone(),
+        uid: 7,
+        pes: 2,
+        attached: 1,
+        came: 1,
+        memory: 4096,
+        age_s: 1.5,
         path: Path::Auto,
+        set: Some(NodeSet { nodes: vec![0, 3], transit: vec![1] }),
+        tables_made: Some(2),
     };
     let plain = scrape("2x2", 4);
     let jobs = (0..).zip(names).map(job).collect();

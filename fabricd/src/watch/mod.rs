@@ -8,7 +8,7 @@ mod options;
 mod sample;
 
 pub use options::{LINKS_DEFAULT, LINKS_MAX, Listen, Looks, address};
-pub(crate) use sample::{JobFigures, Sample};
+pub(crate) use sample::Sample;
 
 use crate::daemon::Daemon;
 use angara_plane::Dead;

@@ -8,20 +8,13 @@ use angara_fabric::Link;
 use angara_net::torus::NodeId;
 use angara_plane::observe::figures::{LinkFigures, PlaneFigures};
 use angara_plane::{Command, Dead, Folded, Handle, Reply, Timed};
-use angara_protocol::msg::{ClusterStatus, JobStatus, Path};
+use angara_protocol::msg::{ClusterStatus, JobStatus};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Nodes whose links are copied at once: so long may a post wait.
 const NODES_PER_PIECE: u32 = 256;
-
-/// A job, and where its PEs are.
-#[derive(Clone, Debug)]
-pub(crate) struct JobFigures {
-    pub(crate) status: JobStatus,
-    pub(crate) path: Path,
-}
 
 /// What the daemon has of its machine.
 #[derive(Clone, Copy, Debug, Default)]
@@ -43,7 +36,7 @@ pub(crate) struct Sample {
     /// Links that other hosts count, as far as they were asked.
     pub(crate) far: Arc<FarLinks>,
     pub(crate) plane: PlaneFigures,
-    pub(crate) jobs: Vec<JobFigures>,
+    pub(crate) jobs: Vec<JobStatus>,
     pub(crate) cluster: Option<ClusterStatus>,
     /// How often each limit was met.
     pub(crate) refused: Vec<(&'static str, u64)>,
@@ -68,7 +61,7 @@ impl Daemon {
         took += self.add_direct(&mut links).await?;
         let hosted = self.hosted.clone();
         let (plane, cost) = timed(&self.data, |reply| Command::WatchPlane(hosted, reply)).await?;
-        let job = |job: &crate::jobs::job::Job| JobFigures { status: job.status(&plane.sets), path: job.spec.path };
+        let job = |job: &crate::jobs::job::Job| job.status(&plane.sets);
         let jobs = self.jobs.table.borrow().values().map(job).collect();
         Ok(Sample {
             at,

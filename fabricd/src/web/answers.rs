@@ -1,6 +1,6 @@
 //! What the page is told, as JSON (`docs/reference/formats.md` describes it).
 
-use crate::watch::{JobFigures, Sample};
+use crate::watch::Sample;
 use angara_abi::JobId;
 use angara_abi::account::{Class, Load};
 use angara_fabric::ChannelUse;
@@ -123,11 +123,7 @@ impl Delta<'_> {
             && last.plane.faults == self.now.plane.faults
             && last.plane.sets == self.now.plane.sets
             && last.jobs.len() == self.now.jobs.len()
-            && last
-                .jobs
-                .iter()
-                .zip(&self.now.jobs)
-                .all(|(a, b)| (a.status.job, a.status.attached) == (b.status.job, b.status.attached))
+            && last.jobs.iter().zip(&self.now.jobs).all(|(a, b)| (a.job, a.attached) == (b.job, b.attached))
     }
 
     /// The event.
@@ -197,7 +193,7 @@ impl Delta<'_> {
             let tables_made = status.tables_made.unwrap_or(0);
             Some(Set { nodes: nodes.len(), transit: transit.len(), tables_made })
         };
-        let job = |JobFigures { status, path }: &JobFigures| Job {
+        let job = |status: &JobStatus| Job {
             job: number_of(status.job),
             name: plain_line(&status.name),
             uid: status.uid,
@@ -205,7 +201,7 @@ impl Delta<'_> {
             attached: status.attached,
             memory: status.memory,
             age_s: status.age_s,
-            path: *path,
+            path: status.path,
             set: set(status),
         };
         self.now.jobs.iter().map(job).collect()

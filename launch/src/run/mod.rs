@@ -10,6 +10,7 @@
 
 pub mod absent;
 pub mod bind;
+mod faults;
 pub mod forward;
 pub mod host;
 mod inside;
@@ -39,6 +40,7 @@ use angara_client::signals::{Signals, Wish};
 use angara_net::torus::Shape;
 use angara_protocol::launch::Launch;
 use angara_protocol::msg::{CaptureSpec, Reply, Request, Status, VirtualStatus};
+use faults::Tolls;
 use forward::{Input, Output, copy_input};
 use options::{Check, JobPlan, MapArg, RunArgs, Stay};
 use outcome::{Cause, Seen};
@@ -219,7 +221,7 @@ async fn run_on(
     if let Some(child) = processes.has_terminal() {
         signals.watch(child)?;
     }
-    let Created { job, placement, .. } = created;
+    let Created { job, placement, tolls, .. } = created;
     let Output { lines: out_lines, done: mut out_done } = out;
     let Output { lines: err_lines, done: err_done } = err;
     drop((out_lines, err_lines));
@@ -253,6 +255,7 @@ async fn run_on(
     if plan.virtual_time.is_some() && place.alive {
         place.tell_absent().await;
     }
+    faults::tell(&mut place, job, args, &tolls).await;
     let stays = match cause {
         // The user has seen enough.
         Some(Cause::Signal(..)) => None,
@@ -462,14 +465,19 @@ struct Created {
     cores: angara_protocol::msg::CoreAdvice,
     /// PEs on other hosts.
     remote: Vec<angara_protocol::msg::JobHost>,
+    /// What had happened on links before.
+    tolls: Tolls,
 }
 
 /// Sets the faults and creates the job.
 async fn create(place: &mut Place, args: &RunArgs, plan: &JobPlan) -> Result<Created, Failed> {
     place.set_faults(&args.faults).await?;
-    let spec = plan.job(args, place.shape)?;
+    let spec = plan.job(args, place.shape, &place.in_force)?;
     match place.control.request(&Request::JobCreate(spec)).await? {
-        Reply::Job { job, key, placement, cores, remote } => Ok(Created { job, key, placement, cores, remote }),
+        Reply::Job { job, key, placement, cores, remote } => {
+            let tolls = Tolls::read(place, job, args).await?;
+            Ok(Created { job, key, placement, cores, remote, tolls })
+        }
         other => Err(daemon::unexpected(&other)),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::absent::Absent;
 use super::inside;
-use super::options::{JobPlan, PesAs, RunArgs};
+use super::options::{JobPlan, PesAs, RunArgs, say};
 use angara_abi::JobId;
 use angara_client::daemon::web::with_token;
 use angara_client::daemon::{Control, Private, WithPes, runtime_dir, unexpected};
@@ -28,6 +28,8 @@ pub(super) struct Place {
     pub with_pes: Option<WithPes>,
     /// The connection is open.
     pub alive: bool,
+    /// Faults that were in force before this run set its own.
+    pub in_force: Vec<String>,
     /// What ends the faults that we set on a daemon that is not ours.
     faults: Vec<Command>,
     /// PEs without which the others went on.
@@ -162,12 +164,6 @@ async fn in_cluster(file: &Path, dir: PathBuf, plan: &JobPlan) -> Result<Place, 
     }
 }
 
-fn say(args: &RunArgs, text: String) {
-    if !args.quiet {
-        angara_protocol::complain!("angara: {text}");
-    }
-}
-
 /// Returns what takes how long, which is not the network's.
 fn in_virtual_time(args: &RunArgs) -> String {
     let compute = args.compute.clone().unwrap_or_default();
@@ -193,6 +189,7 @@ fn place(control: Control, dir: PathBuf, status: &Status, private: Option<Privat
         private,
         with_pes: None,
         alive: true,
+        in_force: status.faults.clone(),
         faults: Vec::new(),
         absent: Absent::default(),
     }

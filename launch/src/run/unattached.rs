@@ -62,6 +62,7 @@ fn asked(args: &RunArgs) -> Vec<&'static str> {
     let all = [
         ("--path ring", args.path == Path::Ring),
         ("--fault", !args.faults.is_empty()),
+        ("--set", !args.set.is_empty()),
         ("--report", args.report.is_some()),
         ("--capture", args.capture.is_some()),
         ("--trace", args.trace.is_some()),

@@ -78,6 +78,13 @@ impl Command {
         Command { text: format!("{place} clear"), target }
     }
 
+    /// It sets something that packets suffer, and that does nothing where none are sent. What is down is no such thing: PEs of
+    /// a node that is down fail, and routes lead around a link.
+    pub fn acts_on_packets(&self) -> bool {
+        let impairs = |action: &Action| matches!(action, Action::Set(Fault { failing: Failing::Impaired(_), .. }));
+        matches!(&self.target, Target::Network(actions) if actions.iter().any(impairs))
+    }
+
     /// A command that a program makes.
     pub fn set(fault: Fault, shape: &Shape) -> Command {
         Command { text: fault.show(shape), target: Target::Network(vec![Action::Set(fault)]) }

@@ -1,6 +1,7 @@
 //! Options of `angara run`, and the plan they make: everything decided before anything is started.
 
 mod auto;
+mod engine;
 mod map;
 mod pes_as;
 mod virtual_time;
@@ -29,6 +30,7 @@ use angara_protocol::mpi::ENV_MPI;
 use angara_protocol::msg::{Alloc, JobSpec, Map, Path as EnginePath};
 use auto::Expected;
 use clap::{Args, ValueEnum, ValueHint};
+use engine::Engine;
 pub use map::MapArg;
 use map::read_map;
 use serde::Deserialize;
@@ -348,6 +350,13 @@ fn assignment(s: &str) -> Result<(OsString, OsString), String> {
     }
 }
 
+/// Says something about what is started.
+pub(super) fn say(args: &RunArgs, text: String) {
+    if !args.quiet {
+        angara_protocol::complain!("angara: {text}");
+    }
+}
+
 /// A job that makes sense, not yet tied to a daemon.
 pub struct JobPlan {
     /// Shape the user named; a daemon must then have exactly this one.
@@ -376,15 +385,13 @@ pub struct JobPlan {
     pub notes: Option<Arc<Notes>>,
     /// What PEs are expected to send each other, if that places them.
     expected: Option<Expected>,
+    /// The engine that was asked for, and what needs the emulated network.
+    engine: Engine,
 }
 
 /// Tells whether packets can be captured as the options want it.
 fn check_capture(args: &RunArgs) -> Result<(), Failed> {
     let Some(file) = &args.capture else { return Ok(()) };
-    if args.path == EnginePath::Direct {
-        let what = "--path direct sends no packets that --capture could write";
-        return Err(Failed::usage(what, "leave one of them out"));
-    }
     if file.as_os_str() == "-" {
         let what = "--capture -: the program's own output goes to standard output";
         return Err(Failed::usage(what, "give a file, or a pipe that `mkfifo` made"));
@@ -417,7 +424,9 @@ impl JobPlan {
     pub fn new(args: &RunArgs) -> Result<JobPlan, Failed> {
         check_capture(args)?;
         let mut machine = machine::changed(args.machine.clone(), &args.set)?;
-        if args.seed.is_some() && machine.params().is_ok_and(|p| p.jitter_ps == 0) {
+        let engine = Engine::of(args, &machine)?;
+        let seeded = args.seed.is_some() && args.clock == Clock::Virtual;
+        if seeded && machine.params().is_ok_and(|p| p.jitter_ps == 0) {
             machine.change(SEED_JITTER).expect("a key and its value");
         }
         if let Some(why) = machine.values.bottleneck().filter(|_| !args.quiet) {
@@ -438,19 +447,19 @@ impl JobPlan {
             let why = format!("routes=balanced on {shape}: balanced routes are found for up to {BALANCED_NODES} nodes");
             return Err(Failed::usage(why, "give a smaller --torus, or leave routes=balanced out"));
         }
+        if args.cluster.is_none() && args.runtime_dir.is_none() {
+            engine::check_faults(args, shape)?;
+        }
         let expected = Expected::of(args)?;
         let program = find_program(&args.command[0], std::env::var_os("PATH"))?;
         let mpi = mpi::MpiPlan::new(args, &program)?;
-        if args.check.contains(&Check::Races) && mpi.kind.is_some() {
-            let why = "--check=races looks at calls of OpenSHMEM, and this is an MPI program";
-            return Err(Failed::usage(why, "leave it out"));
-        }
         if args.check.contains(&Check::Races) && args.cluster.is_some() {
             let why =
                 "--check=races needs the order of all calls, which clocks of several hosts do not tell well enough";
             return Err(Failed::usage(why, "look for races on one host: leave --cluster out"));
         }
         check_heterogeneous(args, mpi.kind.is_some())?;
+        engine::check_library(args, mpi.kind)?;
         let default = mpi.kind.map_or(DEFAULT_HEAP, |_| mpi::HEAP);
         let heap = heap_of(args, default, |name| std::env::var_os(name))?;
         let mut env = args.env.clone();
@@ -503,6 +512,7 @@ impl JobPlan {
             pes_as,
             notes: None,
             expected,
+            engine,
         })
     }
 
@@ -520,8 +530,8 @@ impl JobPlan {
         options
     }
 
-    /// The request for a daemon whose network has `shape`.
-    pub fn job(&self, args: &RunArgs, shape: Shape) -> Result<JobSpec, Failed> {
+    /// The request for a daemon whose network has `shape`, and these faults in force.
+    pub fn job(&self, args: &RunArgs, shape: Shape, in_force: &[String]) -> Result<JobSpec, Failed> {
         let map = match (&args.map, &self.expected) {
             (_, Some(expected)) => Map::List(expected.place(args, shape)?),
             (MapArg::Linear | MapArg::Auto(_), None) => Map::Linear,
@@ -536,8 +546,7 @@ impl JobPlan {
             map,
             heap: self.heap.0,
             heap_may_shrink: self.heap.1,
-            // Direct stores would take no time.
-            path: if self.virtual_time.is_some() || args.capture.is_some() { EnginePath::Ring } else { args.path },
+            path: self.engine.path(args, shape, in_force)?,
             barrier: args.barrier,
             collectives: args.collectives,
             name,

@@ -2,7 +2,7 @@
 
 use super::{Clock, PesAs, RunArgs};
 use angara_abi::program_clock::{ENV_SEED, ENV_TSC};
-use angara_client::cores::Cores;
+use angara_client::cores::{Bind, Cores};
 use angara_client::error::Failed;
 use angara_protocol::absence::Patience;
 use angara_protocol::msg::Path as EnginePath;
@@ -66,7 +66,11 @@ impl VirtualPlan {
             let why = format!("--virtual-tsc is for x86-64 processors, and this is {}", std::env::consts::ARCH);
             return Err(Failed::usage(why, "leave it out, and have the program read clock_gettime"));
         }
-        let core = Cores::here().allowed.last().copied();
+        if args.bind == Bind::Core && args.pes > 1 {
+            let why = "--bind core: in virtual time PEs take turns, all on one core";
+            return Err(Failed::usage(why, "leave it out, or give --bind none to let them wander"));
+        }
+        let core = Cores::here().allowed.last().copied().filter(|_| args.bind != Bind::None);
         let (call_cost, noted) = (args.call_cost, args.report.is_some() || args.trace_links.is_some());
         // The daemon may be somewhere else.
         let record = args.record.as_deref().map(|file| std::path::absolute(file).unwrap_or_else(|_| file.into()));

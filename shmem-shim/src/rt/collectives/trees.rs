@@ -36,7 +36,13 @@ impl Runtime {
     }
 
     fn try_open(&self) -> Option<u8> {
-        if !self.job.profile().others_far || self.job.geometry().collectives == Collectives::P2p {
+        let worth_it = match self.job.geometry().collectives {
+            Collectives::P2p => false,
+            Collectives::Tree => true,
+            // Stores into each other's memory need no help.
+            Collectives::Auto => self.job.profile().others_far,
+        };
+        if !worth_it {
             return None;
         }
         let pes: Vec<usize> = (0..self.n).collect();
