@@ -1,10 +1,10 @@
 //! Calls by which programs ask for signals at a time.
 
-use crate::clocks::{EPOCH, S};
+use crate::clocks::{self, EPOCH, S};
 use crate::real::real;
 use crate::sleeps::{picoseconds, to_timespec};
 use crate::timers::{self, Does, Setting, seconds_left};
-use crate::{BEGIN_AT, NS, US, fail, pass, program};
+use crate::{BEGIN_AT, LATEST, NS, US, fail, pass, program};
 use angara_abi::program_clock::READ_COST;
 use libc::{c_int, c_uint, c_void, clockid_t, itimerspec, itimerval, sigevent, timeval, useconds_t};
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -30,7 +30,7 @@ fn now() -> u64 {
 
 fn of_timeval(t: timeval) -> Option<u64> {
     let us = u64::try_from(t.tv_usec).ok().filter(|us| *us < 1_000_000)?;
-    Some(u64::try_from(t.tv_sec).ok()?.saturating_mul(S).saturating_add(us * US).min(1 << 61))
+    Some(u64::try_from(t.tv_sec).ok()?.saturating_mul(S).saturating_add(us * US).min(LATEST))
 }
 
 fn to_timeval(ps: u64) -> timeval {
@@ -153,7 +153,7 @@ pub(crate) unsafe extern "C" fn timer_create(clock: clockid_t, event: *mut sigev
     let Some(does) = does.filter(|_| !program().is_real()) else {
         return real!(timer_create: fn(clockid_t, *mut sigevent, *mut TimerId) -> c_int)(clock, event, id);
     };
-    if clock >= 0 && !(libc::CLOCK_REALTIME..=libc::CLOCK_TAI).contains(&clock) {
+    if !clocks::is_known(clock) {
         return fail(libc::EINVAL);
     }
     let Some(number) = timers::create(does) else { return fail(libc::EAGAIN) };
@@ -200,7 +200,7 @@ pub(crate) unsafe extern "C" fn timer_settime(
         0 => None,
         _ if is_absolute => {
             let t = new.it_value;
-            Some(clock_at(number, (t.tv_sec as u64, t.tv_nsec as u64 * NS)).min(1 << 61))
+            Some(clock_at(number, (t.tv_sec as u64, t.tv_nsec as u64 * NS)).min(LATEST))
         }
         _ => Some(now + value),
     };

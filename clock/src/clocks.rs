@@ -11,6 +11,9 @@ pub(crate) const EPOCH: i64 = 1_767_225_600;
 /// Clock tick of `times`, in picoseconds.
 const TICK: u64 = 10_000_000_000;
 
+/// A number between those of clocks that Linux no longer has a clock for.
+const SGI_CYCLE: clockid_t = 10;
+
 /// A clock after a look at it, as (seconds, picoseconds).
 fn read(clock: clockid_t) -> (i64, u64) {
     let now = pass(READ_COST);
@@ -23,8 +26,18 @@ fn read(clock: clockid_t) -> (i64, u64) {
 }
 
 /// Negative numbers name the processor time of threads and processes.
-fn is_known(clock: clockid_t) -> bool {
-    (libc::CLOCK_REALTIME..=libc::CLOCK_TAI).contains(&clock) || clock < 0
+pub(crate) fn is_known(clock: clockid_t) -> bool {
+    (libc::CLOCK_REALTIME..=libc::CLOCK_TAI).contains(&clock) && clock != SGI_CYCLE || clock < 0
+}
+
+/// The error of sleeping by a clock that is none, or cannot be slept by.
+pub(crate) fn cannot_sleep(clock: clockid_t) -> Option<c_int> {
+    match clock {
+        libc::CLOCK_THREAD_CPUTIME_ID => Some(libc::EINVAL),
+        libc::CLOCK_MONOTONIC_RAW | libc::CLOCK_MONOTONIC_COARSE | libc::CLOCK_REALTIME_COARSE => Some(libc::ENOTSUP),
+        clock if is_known(clock) => None,
+        _ => Some(libc::EINVAL),
+    }
 }
 
 /// Returns what the kernel's clock says.

@@ -5,15 +5,13 @@ use crate::bells::Bell;
 use crate::clocks::{self, EPOCH, S};
 use crate::real::real;
 use crate::threads::{Ended, cancellable, nanoseconds, wait};
-use crate::{BEGIN_AT, NS, fail, program};
+use crate::{BEGIN_AT, LATEST, NS, fail, program};
 use libc::{c_char, c_int, c_uint, c_void, clockid_t, mqd_t, pthread_t, size_t, ssize_t, timespec};
 
 /// Any of the objects that are waited for.
 type Object = *mut c_void;
 type At = *const timespec;
 
-/// The latest time there is, far beyond every run.
-const LATEST: u64 = 1 << 61;
 /// Results of C11's functions: success, busy, error, and that the time has come.
 const THRD_SUCCESS: c_int = 0;
 const THRD_BUSY: c_int = 1;

@@ -36,6 +36,10 @@ const US: u64 = 1_000_000;
 /// Reading of the monotonic clock when a program begins, in picoseconds.
 const BEGIN_AT: u64 = clocks::S;
 
+/// The end of virtual time, after about 27 days: nothing that a program asks for is later, and a program that comes here is
+/// ended with a word.
+const LATEST: u64 = 1 << 61;
+
 /// Real until the program itself begins: what libraries measure while they are loaded, they measure on the wall.
 static CLOCK: ProgramClock = ProgramClock::of(Some(threads::ALL));
 
@@ -84,6 +88,17 @@ fn pass(ps: u64) -> u64 {
     }
     program().passed();
     program().now()
+}
+
+/// Ends the program, which has slept or waited until [`LATEST`].
+fn end_of_time() -> ! {
+    let (days, s) = (LATEST / clocks::S / 86_400, LATEST / clocks::S);
+    angara_protocol::complain!(
+        "angara: virtual time ends after {days} days ({s} s), and this program sleeps, or waits for a time, beyond that: sleep \
+         shorter, or by the clock on the wall (leave --clock virtual out)"
+    );
+    // SAFETY: takes a number. Handlers that run at exit would sleep again.
+    unsafe { libc::_exit(1) }
 }
 
 /// Sets `errno`.

@@ -1,9 +1,9 @@
 //! Sleeping lets virtual time pass, and real time only as far as others need it.
 
-use crate::clocks::S;
+use crate::clocks::{self, S};
 use crate::deadlines::deadline;
 use crate::threads::{Ended, cancellable, give_way, nanoseconds, wait};
-use crate::{NS, fail, pass, program};
+use crate::{LATEST, NS, fail, pass, program};
 use angara_abi::program_clock::YIELD_COST;
 use libc::{c_int, c_uint, clockid_t, timespec, useconds_t};
 
@@ -49,7 +49,7 @@ pub(crate) fn to_timespec(ps: u64) -> timespec {
 /// A time in picoseconds, if it is one.
 pub(crate) fn picoseconds(t: &timespec) -> Option<u64> {
     let (s, ns) = (u64::try_from(t.tv_sec).ok()?, u64::try_from(t.tv_nsec).ok()?);
-    (ns < 1_000_000_000).then(|| s.saturating_mul(S).saturating_add(ns * 1000).min(1 << 61))
+    (ns < 1_000_000_000).then(|| s.saturating_mul(S).saturating_add(ns * 1000).min(LATEST))
 }
 
 /// # Safety
@@ -105,12 +105,15 @@ pub(crate) unsafe extern "C-unwind" fn clock_nanosleep(
         }) else {
             return libc::EINVAL;
         };
+        if let Some(errno) = clocks::cannot_sleep(clock) {
+            return errno;
+        }
         if flags & libc::TIMER_ABSTIME == 0 {
             return sleep_within(ps, left).err().unwrap_or(0);
         }
         let until = match clock {
             libc::CLOCK_REALTIME | libc::CLOCK_TAI => deadline(libc::CLOCK_REALTIME, wanted),
-            libc::CLOCK_PROCESS_CPUTIME_ID => Some(ps),
+            clock if clock < 0 || clock == libc::CLOCK_PROCESS_CPUTIME_ID => Some(ps),
             _ => deadline(libc::CLOCK_MONOTONIC, wanted),
         };
         sleep_for(until.unwrap_or(0).saturating_sub(program().now())).map_or(libc::EINTR, |()| 0)

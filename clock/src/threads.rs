@@ -4,7 +4,7 @@
 
 use crate::timers::handled;
 use crate::turns;
-use crate::{clocks, program, quiet};
+use crate::{LATEST, clocks, end_of_time, program, quiet};
 use angara_abi::program_clock::{Call, Threads};
 use libc::{c_int, timespec};
 use std::cell::Cell;
@@ -157,6 +157,9 @@ pub(crate) fn wait<R>(until: Option<u64>, mut look: impl FnMut(Option<u64>) -> O
         let answer = look(is_bounded.then_some(slice));
         if let Some(answer) = answer {
             return Ended::Answered(answer);
+        }
+        if program().now() >= LATEST {
+            end_of_time();
         }
         if program().now() >= at {
             return Ended::Due;

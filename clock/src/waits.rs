@@ -4,7 +4,7 @@
 use crate::real::real;
 use crate::sleeps::picoseconds;
 use crate::threads::{Ended, cancellable, nanoseconds, wait};
-use crate::{NS, US, fail, program};
+use crate::{LATEST, NS, US, fail, program};
 use libc::{c_int, c_void, epoll_event, fd_set, mmsghdr, nfds_t, pollfd, sembuf, sigset_t, size_t, timespec, timeval};
 
 /// Asks `look` with limits on the wall, in nanoseconds, until it finds something; nothing when `limit` picoseconds have passed.
@@ -260,7 +260,7 @@ pub(crate) unsafe extern "C-unwind" fn select(
     let limit = unsafe { limit.as_mut() };
     let ps = limit.as_ref().map(|t| {
         let (s, us) = (u64::try_from(t.tv_sec).ok()?, u64::try_from(t.tv_usec).ok()?);
-        Some(s.saturating_mul(1_000_000 * US).saturating_add(us.saturating_mul(US)).min(1 << 61))
+        Some(s.saturating_mul(1_000_000 * US).saturating_add(us.saturating_mul(US)).min(LATEST))
     });
     if ps == Some(None) {
         return fail(libc::EINVAL);

@@ -312,7 +312,8 @@ pub fn render(shape: Shape, hosts: &[(String, Address)], cut: &blocks::Cut, key_
          id = 1\n\
          file = {}\n",
         hosts.len(),
-        cut.crossing,
+        // A cable is two links.
+        2 * cut.crossing,
         quoted(key_file),
     );
     for ((name, address), block) in hosts.iter().zip(&cut.blocks) {

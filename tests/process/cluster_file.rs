@@ -22,7 +22,7 @@ fn a_new_cluster_is_valid_and_its_key_is_private() {
     let test = Test::new("cluster-init");
     let (file, key) = (test.file("c.toml"), test.file("c.key"));
     let done = init(&test, "a=127.0.0.1,b=127.0.0.2,c=127.0.0.3,d=127.0.0.4", &file).success();
-    assert!(done.stdout.contains("32 of 96 links cross") && done.stdout.contains("scp -p"), "{done}");
+    assert!(done.stdout.contains("64 of 192 links cross") && done.stdout.contains("scp -p"), "{done}");
     let mode = |p: &Path| std::fs::metadata(p).expect("written").permissions().mode() & 0o777;
     assert_eq!(mode(&key), 0o600);
     let secret = std::fs::read(&key).expect("ours");

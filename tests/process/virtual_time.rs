@@ -178,6 +178,26 @@ fn sleeping_takes_virtual_time_and_children_have_real_time() {
 }
 
 #[test]
+fn sleeps_that_cannot_be_are_errors() {
+    let done = run(&["-n", "1"], "far_sleep").success();
+    assert_eq!(done.stdout, "answered 0 after 2 s\n999 1, 10 1, thread 1, coarse 1, boottime 0, timer 1\n");
+    let slept = |seconds: &'static str| {
+        let test = Test::new("virtual-far-sleep");
+        let mut command = virtually(&test, &["-n", "1"], "far_sleep");
+        command.arg(seconds);
+        let done = test.run(command);
+        test.assert_clean();
+        done
+    };
+    assert_eq!(slept("2000000").success().stdout, "slept 2000000 s\n");
+    // It was cut to 2,305,843 s.
+    for seconds in ["2305844", "2147483647"] {
+        let done = slept(seconds).failure(&["virtual time ends after 26 days (2305843 s)"]);
+        assert!(done.stdout.is_empty(), "{done}");
+    }
+}
+
+#[test]
 fn whoever_computes_for_ever_is_told_from_those_who_wait_for_it() {
     let test = Test::new("virtual-endless");
     let mut command = test.angara(["run", "-n", "3", "--clock", "virtual", "--timeout", "2"]);

@@ -5,6 +5,7 @@ use crate::daemon::WhereArgs;
 use crate::error::{self, Failed, say};
 use crate::report::table::{Table, bytes, count, ranges};
 use angara_cluster::{self, Address, Cluster, blocks};
+use angara_net::Link;
 use angara_net::torus::Shape;
 use angara_protocol::msg::{ClusterStatus, LinkReport, PeerStatus, Reply, Request};
 use angara_protocol::print::plain_line;
@@ -196,8 +197,8 @@ fn told(cluster: &Cluster, file: &Path, key: &Path, new: bool) -> String {
         file.display(),
         cluster.shape,
         cluster.hosts.len(),
-        crossings.len() / 2,
-        links_of(cluster.shape),
+        crossings.len(),
+        Link::all(cluster.shape).count(),
     );
     let mut table = Table::new(&["host", "address", ">nodes", "which", ">crossing links"]);
     for (id, host) in cluster.ids().zip(&cluster.hosts) {
@@ -206,7 +207,7 @@ fn told(cluster: &Cluster, file: &Path, key: &Path, new: bool) -> String {
             host.addresses[0].to_string(),
             host.nodes.len().to_string(),
             ranges(&host.nodes),
-            crossings.iter().filter(|c| c.from_host == id).count().to_string(),
+            crossings.iter().filter(|c| c.from_host == id || c.to_host == id).count().to_string(),
         ]);
     }
     out.push_str(&table.render());
@@ -223,15 +224,6 @@ fn told(cluster: &Cluster, file: &Path, key: &Path, new: bool) -> String {
         "Then, as host NAME:\n  fabricd --cluster {name} --host NAME --check-config\n  fabricd --cluster {name} --host NAME\n"
     ));
     out
-}
-
-/// Links of the whole network, each counted once.
-fn links_of(shape: Shape) -> usize {
-    let nodes = 0..shape.nodes() as u32;
-    nodes
-        .map(|n| angara_net::torus::Direction::ALL.iter().filter(|&&d| shape.neighbour(n, d).is_some()).count())
-        .sum::<usize>()
-        / 2
 }
 
 /// Two looks at a daemon, some time apart.
