@@ -111,6 +111,9 @@ pub enum ShapeError {
     /// Unknown direction.
     #[error("direction `{0}`: use one of +X +Y +Z +W -X -Y -Z -W")]
     Direction(String),
+    /// More or fewer coordinates than the shape has dimensions.
+    #[error("coordinates `{0}`: {1} has {2} dimensions, so write {2} numbers joined by commas")]
+    Count(String, String, usize),
     /// Coordinates that are not inside the shape.
     #[error("coordinates `{0}` are not in {1}")]
     Coords(String, String),
@@ -215,11 +218,15 @@ impl Shape {
             })
             .sum()
     }
-    /// Reads coordinates such as `1,0,2`; missing trailing ones are 0.
+    /// Reads coordinates such as `1,0,2`, as many as there are dimensions.
     pub fn parse_coords(&self, text: &str) -> Result<Coords, ShapeError> {
         let bad = || ShapeError::Coords(text.to_string(), self.to_string());
         let mut c = [0; DIMS_MAX];
-        for (i, part) in text.split(',').enumerate() {
+        let parts = text.split(',');
+        if parts.clone().count() != self.ndims as usize && parts.clone().all(|part| part.trim().parse::<u8>().is_ok()) {
+            return Err(ShapeError::Count(text.to_string(), self.to_string(), self.ndims.into()));
+        }
+        for (i, part) in parts.enumerate() {
             *c.get_mut(i).ok_or_else(bad)? = part.trim().parse().map_err(|_| bad())?;
         }
         self.id(Coords(c)).map(|_| Coords(c)).ok_or_else(bad)

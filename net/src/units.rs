@@ -15,6 +15,17 @@ pub fn share(text: &str) -> Option<u32> {
     (value <= 1_000_000.0).then_some(value.round() as u32)
 }
 
+/// A fraction that may be more than 1 or less than 0: `30%`, `0.3`, `200ppm`.
+pub fn fraction(text: &str) -> Option<f64> {
+    let text = text.trim();
+    match (text.strip_suffix('%'), text.strip_suffix("ppm")) {
+        // As people count: 0.07 is what 7 % is, and 7.0 / 100.0 is the nearest number to that.
+        (Some(n), _) => Some(n.trim_end().parse::<f64>().ok()? / 100.0),
+        (_, Some(n)) => Some(n.trim_end().parse::<f64>().ok()? / 1e6),
+        _ => text.parse().ok(),
+    }
+}
+
 /// A time in picoseconds, up to 11 days: `5ps`, `300ns`, `1.5us`, `2ms`, `1s`, `1m` or `1h`.
 pub fn time(text: &str) -> Option<u64> {
     let units =

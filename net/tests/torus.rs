@@ -74,3 +74,17 @@ proptest! {
         let _ = Shape::most_cubic(8).parse_coords(&text);
     }
 }
+
+#[test]
+fn coordinates_are_as_many_as_dimensions() {
+    let shape: Shape = "3x3x4".parse().expect("a shape");
+    assert_eq!(shape.parse_coords("1,1,2").map(|c| c.0), Ok([1, 1, 2, 0]));
+    for text in ["1,1", "1", "1,1,0,0", "1,1,0,0,0"] {
+        let e = shape.parse_coords(text).expect_err(text).to_string();
+        assert!(e.contains(text) && e.contains("3x3x4 has 3 dimensions"), "{e}");
+    }
+    for text in ["1,1,4", "1,1,x", "", "1,,1"] {
+        let e = shape.parse_coords(text).expect_err(text).to_string();
+        assert!(e.contains("are not in 3x3x4"), "{e}");
+    }
+}

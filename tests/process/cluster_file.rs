@@ -1,5 +1,6 @@
 //! A cluster file from `angara cluster init` to `fabricd --check-config`, on addresses of this machine.
 
+use angara_tests::cluster::{Cluster, Hosts};
 use angara_tests::{Finished, Test, tools};
 use std::net::UdpSocket;
 use std::os::unix::fs::PermissionsExt;
@@ -15,6 +16,38 @@ fn check(test: &Test, file: &Path, host: &str) -> Finished {
     let mut command = test.command(tools::tool("fabricd"));
     command.args(["--check-config", "--host", host, "--cluster"]).arg(file);
     test.run(command)
+}
+
+#[test]
+fn a_cluster_file_that_is_missing_or_wrong_is_said_to_be_that() {
+    let test = Test::new("cluster-missing");
+    let run = |file: &Path| {
+        let mut command = test.angara(["run", "-n", "2", "--cluster"]);
+        command.arg(file).arg("true");
+        test.run(command)
+    };
+    let done = run(&test.file("none.toml")).failure(&["--cluster", "none.toml", "No such file"]);
+    assert_eq!(done.code(), 2, "{done}");
+    std::fs::write(test.file("empty.toml"), "").expect("written");
+    run(&test.file("empty.toml")).failure(&["--cluster", "empty.toml"]);
+    test.assert_clean();
+}
+
+#[test]
+fn a_new_cluster_says_as_many_crossing_links_as_its_status() {
+    let test = Test::new("cluster-links");
+    let cluster = Cluster::start(&test, "4x2", Hosts::loopback(2), &[]);
+    let mut again = test.angara(["cluster", "init", "--torus", "4x2", "--hosts", "h0=127.0.0.1,h1=127.0.0.2", "--out"]);
+    again.arg(test.file("again.toml"));
+    let done = test.run(again).success();
+    assert_eq!(cluster.status(0).peers[0].links, 8);
+    assert!(done.stdout.contains("8 of 32 links cross between hosts"), "{done}");
+    for host in ["h0", "h1"] {
+        let line = done.stdout.lines().find(|line| line.trim_start().starts_with(host));
+        assert!(line.is_some_and(|line| line.ends_with(" 8")), "{done}");
+    }
+    cluster.shutdown();
+    test.assert_clean();
 }
 
 #[test]

@@ -6,6 +6,7 @@ use angara_fabric::Outage;
 use angara_fabric::rng::splitmix;
 use angara_net::fault::{Fault, Site};
 use angara_net::torus::{NodeId, Shape};
+use angara_net::units;
 use clap::{Args, ValueEnum};
 
 /// How a set is searched for.
@@ -57,9 +58,8 @@ pub(crate) struct MachineArgs {
 
 /// A fraction below 1, as a number or per cent.
 fn fraction(text: &str) -> Result<f64, String> {
-    let (number, scale) = text.strip_suffix('%').map_or((text, 1.0), |number| (number, 100.0));
-    let value = number.trim().parse::<f64>().map(|n| n / scale);
-    value.ok().filter(|f| (0.0..1.0).contains(f)).ok_or_else(|| "give a fraction below 1, such as 0.01 or 1%".into())
+    let value = units::fraction(text).filter(|f| (0.0..1.0).contains(f));
+    value.ok_or_else(|| "give a fraction below 1, such as 0.01 or 1%".into())
 }
 
 impl MachineArgs {

@@ -12,6 +12,7 @@ use crate::queue::{Job, Outcome};
 use angara_alloc::Machine;
 use angara_client::error::{Failed, print, print_json};
 use angara_client::report::table::Table;
+use angara_net::units;
 use clap::{Args, ValueEnum};
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -114,8 +115,8 @@ fn seeds(text: &str) -> Result<Seeds, String> {
 
 /// A number between two bounds.
 fn bounded(text: &str, low: f64, high: f64) -> Result<f64, String> {
-    let number = text.parse().ok().filter(|number| (low..=high).contains(number));
-    number.ok_or_else(|| format!("give a number from {low} to {high}"))
+    let number = units::fraction(text).filter(|number| (low..=high).contains(number));
+    number.ok_or_else(|| format!("give a number from {low} to {high}, or per cent"))
 }
 
 fn load(text: &str) -> Result<f64, String> {
@@ -127,7 +128,8 @@ fn factor(text: &str) -> Result<f64, String> {
 }
 
 fn cut(text: &str) -> Result<f64, String> {
-    bounded(text, 0.0, 0.45)
+    let value = units::fraction(text).filter(|share| (0.0..=0.45).contains(share));
+    value.ok_or_else(|| "give a share from 0 to 0.45, such as 0.05 or 5%".into())
 }
 
 #[derive(Serialize)]

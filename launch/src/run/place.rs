@@ -7,6 +7,7 @@ use angara_abi::JobId;
 use angara_client::daemon::web::with_token;
 use angara_client::daemon::{Control, Private, WithPes, runtime_dir, unexpected};
 use angara_client::error::Failed;
+use angara_cluster::Cluster;
 use angara_net::fault::Command;
 use angara_net::torus::Shape;
 use angara_protocol::msg::{Reply, Request, Status, Wait};
@@ -128,6 +129,8 @@ async fn find_any(args: &RunArgs, plan: &JobPlan) -> Result<Place, Failed> {
 
 /// The daemon in `dir`, which must be one of the cluster that `file` describes.
 async fn in_cluster(file: &Path, dir: PathBuf, plan: &JobPlan) -> Result<Place, Failed> {
+    let what = "give a file that `angara cluster init` wrote, and that a daemon of this host runs with";
+    Cluster::load(file).map_err(|e| Failed::usage(format!("--cluster: {e}"), what))?;
     let mut control = Control::find(&dir)?.ok_or_else(|| {
         Failed::runtime(
             format!("no daemon listens in {}", dir.display()),

@@ -4,6 +4,7 @@ use crate::observe::Selection;
 use crate::traffic::{Lengths, Mapping, Pattern, Process, RatesFile};
 use crate::workload::Chosen;
 use angara_model::{AnyTopology, topology};
+use angara_net::units;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt::Display;
 use std::str::FromStr;
@@ -132,6 +133,25 @@ where
     text.parse().map(Some).map_err(serde::de::Error::custom)
 }
 
+/// Reads a fraction, a number or `30%`.
+fn share<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "a number, or text such as \"30%\"")]
+    enum Written {
+        Number(f64),
+        Text(String),
+    }
+    match Written::deserialize(from)? {
+        Written::Number(number) => Ok(Some(number)),
+        Written::Text(text) => fraction(&text).map(Some).map_err(serde::de::Error::custom),
+    }
+}
+
+/// The same of a command line.
+fn fraction(text: &str) -> Result<f64, String> {
+    units::fraction(text).ok_or_else(|| format!("`{text}`: give a number such as 0.3, or 30%"))
+}
+
 /// Reads a text or a list of them.
 fn list<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<String>>, D::Error> {
     #[derive(Deserialize)]
@@ -233,7 +253,8 @@ keys! {
     #[arg(long, value_name = "LENGTHS")]
     length: Lengths,
     /// Offered flits per node and cycle [default: 0.1]
-    #[arg(long, value_name = "FLITS")]
+    #[arg(long, value_name = "FLITS", value_parser = fraction)]
+    #[serde(deserialize_with = "share")]
     load: f64,
     /// uniform, others, tornado, bitcomp, transpose, bitrev, shuffle, butterfly, opposite, neighbor, halo, bad-dragon, permutation, hotspot:NODE,SHARE[,NODE,SHARE…], local:RADIUS,SHARE, fftrow:COLUMNS, fftcol:COLUMNS, matrix:FILE [default: uniform]
     #[arg(long, value_name = "PATTERN")]
@@ -275,13 +296,16 @@ keys! {
     #[arg(long, value_name = "CYCLES")]
     cycles: u64,
     /// Wanted relative half-width of the 95 % confidence interval of the mean latency [default: 0.01]
-    #[arg(long, value_name = "SHARE")]
+    #[arg(long, value_name = "SHARE", value_parser = fraction)]
+    #[serde(deserialize_with = "share")]
     precision: f64,
     /// Most cycles of a run in all [default: 400000]
     #[arg(long, value_name = "CYCLES")]
     cycles_max: u64,
     /// Search the largest load that is carried instead of simulating one, to within RESOLUTION flits per node and cycle [0.01 if not given]
-    #[arg(long, value_name = "RESOLUTION", num_args = 0..=1, default_missing_value = "0.01", require_equals = true)]
+    #[arg(long, value_name = "RESOLUTION", num_args = 0..=1, default_missing_value = "0.01", require_equals = true,
+          value_parser = fraction)]
+    #[serde(deserialize_with = "share")]
     find_saturation: f64,
     /// Length of a router cycle, ns (generic) [default: 2]
     #[arg(long, value_name = "NS")]
@@ -362,6 +386,19 @@ mod tests {
         let line = "x --topology torus:4x4 --router generic --length 4:0.5,8:0.5 --load 0.2 --pattern hotspot:3,0.1 \
                     --probe 0,5 --cycle-ns 1.5";
         assert_eq!(file, Flags::try_parse_from(line.split_whitespace()).unwrap().keys);
+    }
+
+    #[test]
+    fn fractions_are_written_as_everywhere() {
+        let line = "x --load 30% --precision 2000ppm --find-saturation=0.5% --pattern hotspot:3,10% --length 4:25%,8:75% \
+                    --process on-off:1%,2%";
+        let keys = Flags::try_parse_from(line.split_whitespace()).unwrap().keys;
+        assert_eq!((keys.load, keys.precision, keys.find_saturation), (Some(0.3), Some(0.002), Some(0.005)));
+        let file = toml::from_str::<Keys>(
+            "load = \"30%\"\nprecision = 0.002\nfind-saturation = \"5000ppm\"\npattern = \"hotspot:3,0.1\"\n\
+             length = \"4:0.25,8:0.75\"\nprocess = \"on-off:0.01,0.02\"",
+        );
+        assert_eq!(file.unwrap(), keys);
     }
 
     #[test]

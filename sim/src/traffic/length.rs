@@ -2,6 +2,7 @@
 
 use crate::Error;
 use crate::rng::Stream;
+use angara_net::units;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -64,7 +65,7 @@ impl FromStr for Lengths {
         let pairs: Vec<&str> = text.split(',').collect();
         for pair in &pairs {
             let (flits, share) = match pair.split_once(':') {
-                Some((flits, share)) => (flits, share.trim().parse().map_err(|_| bad("a share is no number"))?),
+                Some((flits, share)) => (flits, units::fraction(share).ok_or_else(|| bad("a share is no number"))?),
                 None if pairs.len() == 1 => (*pair, 1.0),
                 None => return Err(bad("a share is missing")),
             };

@@ -76,9 +76,9 @@ impl FromStr for Pattern {
         }
         let parts: Vec<&str> = arguments.map_or(Vec::new(), |a| a.split(',').map(str::trim).collect());
         let whole = |s: &str| s.parse::<u32>().map_err(|_| bad());
-        let share = |s: &str| match s.parse::<f64>() {
-            Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
-            _ => Err(Error::invalid("pattern", text, "a share is a number from 0 to 1")),
+        let share = |s: &str| match angara_net::units::fraction(s) {
+            Some(share) if (0.0..=1.0).contains(&share) => Ok(share),
+            _ => Err(Error::invalid("pattern", text, "a share is a number from 0 to 1, or from 0% to 100%")),
         };
         match (name, &parts[..]) {
             ("uniform", []) => Ok(Pattern::Uniform),

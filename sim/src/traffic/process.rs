@@ -6,6 +6,7 @@
 
 use crate::Error;
 use crate::rng::Stream;
+use angara_net::units;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -182,7 +183,7 @@ impl FromStr for Process {
         };
         let (name, arguments) = text.split_once(':').map_or((text, None), |(n, a)| (n, Some(a)));
         let numbers: Vec<f64> = match arguments {
-            Some(a) => a.split(',').map(|n| n.trim().parse()).collect::<Result<_, _>>().map_err(|_| bad())?,
+            Some(a) => a.split(',').map(units::fraction).collect::<Option<_>>().ok_or_else(bad)?,
             None => Vec::new(),
         };
         let probability = |p: f64| p > 0.0 && p <= 1.0;
