@@ -4,6 +4,7 @@ use crate::NodeSet;
 use angara_fabric::{Links, Outage};
 use angara_net::torus::{NodeId, Shape};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A torus or mesh with dead and taken parts.
 #[derive(Clone, Debug)]
@@ -15,6 +16,7 @@ pub struct Machine {
     /// Per node: a set holds it.
     taken: Vec<bool>,
     free: usize,
+    stop: Arc<AtomicBool>,
 }
 
 impl Machine {
@@ -27,6 +29,7 @@ impl Machine {
             dead: vec![false; nodes],
             taken: vec![false; nodes],
             free: nodes,
+            stop: Arc::default(),
         };
         for outage in outages {
             if let Outage::Node(node) = outage {
@@ -35,6 +38,16 @@ impl Machine {
         }
         machine.free = machine.dead.iter().filter(|dead| !**dead).count();
         machine
+    }
+
+    /// Searches on this machine, and on copies of it, end early once this is set: with what they have found, or with nothing.
+    pub fn stops_with(self, stop: Arc<AtomicBool>) -> Machine {
+        Machine { stop, ..self }
+    }
+
+    /// A search is to end.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
     }
 
     /// The torus.

@@ -24,6 +24,7 @@
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 #![forbid(unsafe_code)]
 
+mod aside;
 mod ask;
 pub mod config;
 mod daemon;

@@ -224,6 +224,9 @@ pub enum Reply {
         /// PEs that live on other hosts.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         remote: Vec<JobHost>,
+        /// It got nodes of its own without asking, as other jobs have such.
+        #[serde(default)]
+        confined: bool,
     },
     /// Traffic of a job, without pairs of PEs.
     Report(Report),

@@ -233,12 +233,12 @@ fn jobs_and_pes_of_a_user_are_limited() {
     refused::<()>(Err(failure), &["user 65002 has 24 PEs", "may have 24 of 32", "`pes`"]);
     refused(alices.create(spec(2, Path::Auto)), &["asks for 2 more"]);
     let job = bobs.create(spec(2, Path::Auto)).expect("Bob has his share");
-    assert_eq!(job.placement, [6, 7]);
+    assert_eq!(job.placement, [0, 1], "all nodes have as many PEs of Alice");
     bobs.destroy(job.id);
     // Whoever could set the limits is not bound by these.
     let mut operator = daemon.control();
-    operator.create(spec(8, Path::Auto)).expect_err("only two nodes are free");
-    operator.create(JobSpec { ppn: 4, ..spec(8, Path::Auto) }).expect("eight channels are");
+    operator.create(JobSpec { ppn: 4, ..spec(9, Path::Auto) }).expect_err("only eight channels are free");
+    operator.create(spec(8, Path::Auto)).expect("one on each node is");
     drop((alices, bobs, operator));
     assert!(poll_until(|| daemon.status().jobs.is_empty()));
     daemon.shutdown();
@@ -250,6 +250,30 @@ fn jobs_and_pes_of_a_user_are_limited() {
     alices.destroy(jobs[0].id);
     alices.create(spec(1, Path::Auto)).expect("one has ended");
     drop(alices);
+    daemon.shutdown();
+    test.assert_clean();
+}
+
+#[test]
+fn one_user_cannot_hold_all_nodes_by_sets() {
+    if only_root_can() {
+        return;
+    }
+    let test = Test::new("limit-nodes");
+    let daemon = shared(&test, &["--torus", "4x2"]);
+    let with_set = |pes| JobSpec { alloc: Some(Alloc::Auto), ..spec(pes, Path::Auto) };
+    let (mut alices, mut bobs) = (as_user(ALICE, || daemon.control()), as_user(BOB, || daemon.control()));
+    // Eight nodes: three quarters of them, whichever way they are asked for.
+    let first = alices.create(with_set(4)).expect("four nodes");
+    let second = alices.create(spec(2, Path::Auto)).expect("two more, for a job that asked for no set");
+    assert!(first.placement.iter().all(|node| !second.placement.contains(node)));
+    for more in [with_set(1), spec(1, Path::Auto)] {
+        refused(alices.create(more), &["user 65002 hold 6 nodes", "may hold 6 of 8", "`nodes`"]);
+    }
+    bobs.create(with_set(2)).expect("Bob has his share");
+    drop((alices, bobs));
+    assert!(poll_until(|| daemon.status().jobs.is_empty()));
+    daemon.control().create(with_set(8)).expect("the operator is not bound by it");
     daemon.shutdown();
     test.assert_clean();
 }

@@ -1,10 +1,10 @@
 //! Jobs with node sets of their own, as their users see them: `angara run --alloc`.
 
 use angara_net::{Link, NodeSet};
-use angara_protocol::msg::{Reply, Report, Request, Status};
+use angara_protocol::msg::{Alloc, JobSpec, Path, Reply, Report, Request, Status};
 use angara_tests::cluster::{Cluster, Hosts};
-use angara_tests::daemon::Daemon;
-use angara_tests::process::{Running, poll_until};
+use angara_tests::daemon::{Daemon, spec};
+use angara_tests::process::{Running, poll_until, wait_readable};
 use angara_tests::web::http;
 use angara_tests::{Test, tools};
 use std::collections::BTreeSet;
@@ -226,13 +226,69 @@ fn what_cannot_be_is_said_with_a_remedy() {
     refused(&["-n", "2", "--alloc", "tetris"], &["tetris", "utilisation"]);
     refused(&["-n", "2", "--alloc", "auto", "--map", "random:1"], &["--alloc", "--map"]);
     let job = churn(&test, run(&test, &daemon, &["-n", "4", "--alloc", "auto"]));
-    refused(&["-n", "2"], &["job 1 (churn) has a node set", "--alloc auto"]);
+    std::fs::write(test.file("map"), "6\n7\n").expect("written");
+    let map = format!("file:{}", test.file("map").display());
+    refused(&["-n", "2", "--map", &map], &["job 1 (churn) has a node set", "leave --map out"]);
     refused(&["-n", "5", "--alloc", "auto"], &["no 5 nodes", "4 of 8 nodes", "wait for another job"]);
     end(&test, [job]);
     assert!(poll_until(|| daemon.status().jobs.is_empty()));
     let job = churn(&test, run(&test, &daemon, &["-n", "4"]));
     refused(&["-n", "2", "--alloc", "auto"], &["has no node set", "may cross any node"]);
     end(&test, [job]);
+    daemon.shutdown();
+    test.assert_clean();
+}
+
+#[test]
+fn a_job_beside_sets_gets_one_too_and_is_told() {
+    let test = Test::new("sets-beside");
+    let daemon = Daemon::start(&test, &["--torus", "4x2"]);
+    let first = churn(&test, run(&test, &daemon, &["-n", "1", "--alloc", "auto"]));
+    let mut plain = test.angara(["run", "-n", "3", "--runtime-dir"]);
+    plain.arg(daemon.dir());
+    let second = churn(&test, plain);
+    second.expect_error("nodes of their own, so this one got some, too");
+    let sets = sets(&daemon.status());
+    assert!(sets.len() == 2 && sets[0].held().all(|n| sets[1].held().all(|m| m != n)), "{sets:?}");
+    end(&test, [first, second]);
+    daemon.shutdown();
+    test.assert_clean();
+}
+
+#[test]
+fn a_second_job_goes_to_free_nodes_first() {
+    let test = Test::new("sets-second");
+    let daemon = Daemon::start(&test, &["--torus", "2x2"]);
+    let mut control = daemon.control();
+    let placements: Vec<Vec<u32>> =
+        (0..3).map(|_| control.create(spec(2, Path::Auto)).expect("there is room").placement).collect();
+    assert_eq!(placements, [[0, 1], [2, 3], [0, 1]]);
+    daemon.shutdown();
+    test.assert_clean();
+}
+
+/// Threads of the daemon that do something beside the others.
+fn aside(daemon: &Daemon) -> usize {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", daemon.pid().pid)).expect("it runs");
+    let names = tasks.flatten().filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
+    names.filter(|name| name.trim() == "aside").count()
+}
+
+#[test]
+fn a_long_search_holds_up_nobody_and_ends_with_whoever_asked() {
+    let test = Test::new("sets-search");
+    let daemon = Daemon::start(&test, &["--torus", "16x16x16"]);
+    let request = Request::JobCreate(JobSpec { alloc: Some(Alloc::Utilisation), ..spec(257, Path::Auto) });
+    let mut searching = daemon.control();
+    searching.send(format!("{}\n", serde_json::to_string(&request).expect("plain data")).as_bytes()).expect("sent");
+    assert!(poll_until(|| aside(&daemon) == 1), "nobody searches");
+    // Whoever asks for the status need not wait for the answer to the other.
+    assert!(daemon.status().jobs.is_empty());
+    let stream = searching.into_stream();
+    assert!(!wait_readable(&stream, Duration::ZERO), "the search was over before anybody could ask");
+    drop(stream);
+    assert!(poll_until(|| aside(&daemon) == 0), "it still searches");
+    assert!(daemon.status().jobs.is_empty());
     daemon.shutdown();
     test.assert_clean();
 }

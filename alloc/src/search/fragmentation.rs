@@ -30,7 +30,7 @@ impl Search for Fragmentation {
         let mut sets = Comparison::new(machine);
         for place in places {
             // More nodes held are a loss for certain.
-            if sets.decided() || sets.any() && place.free > fewest {
+            if sets.decided() || sets.any() && place.free > fewest || machine.is_stopped() {
                 break;
             }
             sets.add(&place, set_at(machine, &place, wanted));

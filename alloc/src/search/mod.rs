@@ -66,6 +66,22 @@ mod tests {
         })
     }
 
+    #[test]
+    fn a_search_that_is_stopped_ends() {
+        let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+        // Dead links: nothing is taken for granted.
+        let dead = [Outage::Link(Link { node: 0, dir: angara_net::torus::Direction::ALL[0] })];
+        let machine = Machine::new("8x8x8".parse().unwrap(), &dead).stops_with(stop.clone());
+        let careful: [&dyn Search; 3] = [&Closed, &Fragmentation, &Utilisation];
+        for search in careful {
+            assert!(search.find(&machine, 300).is_some(), "{}", search.name());
+        }
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        for search in careful {
+            assert_eq!(search.find(&machine, 300), None, "{}", search.name());
+        }
+    }
+
     proptest! {
         #[test]
         fn sets_are_free_and_their_pairs_have_routes_inside(machine in machines(), wanted in 1usize..20) {

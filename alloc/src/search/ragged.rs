@@ -48,6 +48,9 @@ pub(super) fn places(machine: &Machine, wanted: usize, most: usize) -> Vec<Place
     let nodes = FreeNodes::of(machine);
     let (mut fits, mut exact) = (Vec::new(), 0);
     for sizes in sizes(shape, wanted) {
+        if machine.is_stopped() {
+            break;
+        }
         let Some(fit) = fit(shape, &nodes, sizes, wanted) else { continue };
         exact += if fit.free as usize == wanted { fit.corners.len() } else { 0 };
         fits.push(fit);
@@ -119,7 +122,8 @@ pub(super) fn routable(machine: &Machine, set: &NodeSet) -> bool {
     let links = machine.links().inside(set);
     let spread = set.nodes.iter().copied().step_by((n / SPREAD).max(1));
     let mut sampled = lonely.into_iter().take(LONELY).map(|(_, node)| node).chain(spread);
-    let reached = |a: NodeId| set.nodes.iter().all(|&b| a == b || (links.any_route(a, b) && links.any_route(b, a)));
+    let joined = |a: NodeId, b: NodeId| a == b || links.any_route(a, b) && links.any_route(b, a);
+    let reached = |a: NodeId| set.nodes.iter().all(|&b| !machine.is_stopped() && joined(a, b));
     if !sampled.all(reached) {
         return false;
     }

@@ -26,7 +26,7 @@ impl Search for Utilisation {
         }
         let (mut exact, mut held) = (Comparison::new(machine), None);
         for place in places(machine, wanted, COMPARED) {
-            if exact.decided() {
+            if exact.decided() || machine.is_stopped() {
                 break;
             }
             let set = set_at(machine, &place, wanted);

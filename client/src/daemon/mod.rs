@@ -37,6 +37,8 @@ use tokio::time::timeout;
 
 /// A daemon that does not answer for this long is taken for stuck.
 const ANSWER: Duration = Duration::from_secs(60);
+/// The same where the run is over, and only the user waits.
+const HURRIED: Duration = Duration::from_secs(2);
 /// Time for a private daemon to come up.
 const START: Duration = Duration::from_secs(30);
 /// Time for a private daemon to go down.
@@ -48,6 +50,10 @@ pub struct Control {
     writer: OwnedWriteHalf,
     line: Vec<u8>,
     events: VecDeque<Event>,
+    /// How long an answer may take.
+    patience: Duration,
+    /// An answer did not come in time: the next line would be that of an earlier request.
+    stuck: bool,
 }
 
 impl Control {
@@ -70,7 +76,8 @@ impl Control {
             Ok(stream) => {
                 let (reader, writer) = stream.into_split();
                 let reader = BufReader::new(reader);
-                Ok(Ok(Some(Control { reader, writer, line: Vec::new(), events: VecDeque::new() })))
+                let (line, events) = (Vec::new(), VecDeque::new());
+                Ok(Ok(Some(Control { reader, writer, line, events, patience: ANSWER, stuck: false })))
             }
             Err(e) if matches!(e.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::ConnectionRefused) => {
                 Ok(Ok(None))
@@ -97,8 +104,29 @@ impl Control {
         (self.reader, self.writer)
     }
 
-    /// Sends a request and waits for its answer; events that come first are kept.
+    /// From now on answers are waited for a short time only: a signal or a limit has ended the run.
+    pub fn hurry(&mut self) {
+        self.patience = HURRIED;
+    }
+
+    /// An answer is missing, so that nothing more can be asked here.
+    pub fn is_stuck(&self) -> bool {
+        self.stuck
+    }
+
+    /// Sends a request and waits for its answer; events that come first are kept. To one that is given up on the way no other
+    /// may follow: such a connection is to be closed.
     pub async fn request(&mut self, request: &Request) -> Result<Reply, Failed> {
+        let no_answer = |patience: Duration| {
+            Failed::runtime(
+                format!("the daemon did not answer within {} s", patience.as_secs()),
+                "look at its log, and whether it is stopped (SIGCONT); end it with `angara shutdown` or kill",
+            )
+        };
+        let patience = self.patience;
+        if std::mem::replace(&mut self.stuck, true) {
+            return Err(no_answer(patience));
+        }
         let mut text = serde_json::to_string(request).expect("requests are plain data");
         text.push('\n');
         let gone = || Failed::runtime("the daemon closed the control connection", "look at its log; start it again");
@@ -114,12 +142,9 @@ impl Control {
                 }
             }
         };
-        timeout(ANSWER, answer).await.unwrap_or_else(|_| {
-            Err(Failed::runtime(
-                format!("the daemon did not answer within {} s", ANSWER.as_secs()),
-                "look at its log; end it with `angara shutdown` or kill",
-            ))
-        })
+        let answered = timeout(patience, answer).await;
+        self.stuck = answered.is_err();
+        answered.unwrap_or_else(|_| Err(no_answer(patience)))
     }
 
     /// The next event; `None` once the connection is closed. May be cancelled and called again.
@@ -314,6 +339,10 @@ impl Private {
 
     /// Waits for it to end after its control connection closed, and makes sure nothing is left.
     pub async fn stop(mut self) {
+        // A stopped process ends only when it goes on.
+        if let Some(pid) = self.child.id().and_then(|pid| rustix::process::Pid::from_raw(pid as i32)) {
+            let _ = rustix::process::kill_process(pid, Signal::CONT);
+        }
         if timeout(STOP, self.child.wait()).await.is_err() {
             angara_protocol::complain!("angara: the private daemon did not end by itself; killing it");
             let _ = self.child.start_kill();

@@ -51,7 +51,7 @@ impl Daemon {
         self.jobs.had_jobs.set(true);
         for _ in 0..ATTEMPTS {
             let number = self.agreed().await?;
-            let new = self.plan_job(number, uid, &spec).await?;
+            let new = self.plan_job(number, uid, &owner, &spec).await?;
             let others: Vec<HostId> = self.cluster.ballots.agreed.borrow().members.keys().copied().collect();
             let others: Vec<HostId> =
                 others.into_iter().filter(|h| self.cluster.messages.as_ref().is_some_and(|s| s.me != *h)).collect();
@@ -75,7 +75,7 @@ impl Daemon {
     }
 
     /// Returns what all hosts must agree on.
-    async fn plan_job(&self, number: u64, uid: u32, spec: &JobSpec) -> Result<NewJob, Failure> {
+    async fn plan_job(&self, number: u64, uid: u32, owner: &Owner, spec: &JobSpec) -> Result<NewJob, Failure> {
         let taken = self.taken();
         let channels = self.options.channels;
         let seats = |nodes: &[NodeId]| if spec.open { all_seats(spec, nodes, channels, &taken) } else { spec.clone() };
@@ -83,7 +83,7 @@ impl Daemon {
             None => {
                 let spec = seats(&self.hosted);
                 self.check_share(uid, &spec)?;
-                let set = self.node_set(&spec, &self.hosted).await?;
+                let set = self.node_set((uid, owner), &spec, &self.hosted).await?;
                 let nodes = set.as_ref().map_or(&self.hosted[..], |set| &set.nodes);
                 let layout = layout(&self.site(), &spec, nodes, &taken)?;
                 (spec, set, layout)
@@ -94,7 +94,7 @@ impl Daemon {
                 let available: Vec<u32> = (0..self.options.shape.nodes() as u32).filter(there).collect();
                 let spec = seats(&available);
                 self.check_share(uid, &spec)?;
-                let set = self.node_set(&spec, &available).await?;
+                let set = self.node_set((uid, owner), &spec, &available).await?;
                 let nodes = set.as_ref().map_or(&available, |set| &set.nodes);
                 let layout = layout(&self.site(), &spec, nodes, &taken).map_err(|f| {
                     let missing: Vec<&str> = (messages.member.cluster.ids())
@@ -164,7 +164,7 @@ impl Daemon {
         let coming = reservations.values().filter(|r| r.new.uid == uid).map(|r| r.new.spec.pes);
         let (count, pes) = running.chain(coming).fold((0, 0), |(n, sum), pes| (n + 1, sum + u64::from(pes)));
         let (most_jobs, channels) = (limits.get(Limit::Jobs), self.channels());
-        let most = limits.pes(channels);
+        let most = limits.share(Limit::Pes, channels);
         if count >= most_jobs {
             return Err(failure(
                 format!("user {uid} has {count} jobs here, as many as one user may have"),
@@ -192,7 +192,7 @@ impl Daemon {
     /// `None`: another host is about to agree on something, or has given away nodes of the set.
     async fn make(self: &Rc<Self>, new: &NewJob, owner: Owner, others: &[HostId]) -> Result<Option<Reply>, Failure> {
         let me = self.this_host();
-        if self.overlaps(new.set.as_ref()) {
+        if self.overlaps(new.set.as_ref()) || self.needs_a_set(new) {
             return Ok(None);
         }
         let (endpoints, crowded, cores) = self.reserve(None, new.clone())?;
@@ -238,7 +238,8 @@ impl Daemon {
         }
         self.open(owner, open).await?;
         let (job, key, placement) = (new.id, new.key.clone(), new.nodes.clone());
-        Ok(Some(Reply::Job { job, key, placement, cores, remote }))
+        let confined = new.set.is_some() && new.spec.alloc.is_none();
+        Ok(Some(Reply::Job { job, key, placement, cores, remote, confined }))
     }
 
     /// Returns what this host has for jobs.

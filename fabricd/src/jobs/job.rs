@@ -74,12 +74,20 @@ pub(crate) struct Owner {
     pub(crate) lines: mpsc::Sender<Outgoing>,
     /// Told when it does not take its events: then it is closed.
     pub(crate) overrun: Rc<Notify>,
+    /// Told when its other end has closed it: nobody waits for an answer any more.
+    pub(crate) gone: Rc<Notify>,
 }
 
 impl Owner {
     /// Of a job that was created on another host, or of a domain.
     pub(crate) fn nobody() -> Owner {
-        Owner { connection: u64::MAX, pid: None, lines: mpsc::channel(1).0, overrun: Rc::default() }
+        Owner {
+            connection: u64::MAX,
+            pid: None,
+            lines: mpsc::channel(1).0,
+            overrun: Rc::default(),
+            gone: Rc::default(),
+        }
     }
 }
 

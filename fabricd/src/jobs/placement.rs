@@ -12,6 +12,8 @@ pub(crate) struct Nodes<'a> {
     pub(crate) all: &'a [NodeId],
     /// Channels that nobody uses.
     pub(crate) free: &'a dyn Fn(NodeId) -> u32,
+    /// Channels that others use: nodes with fewer of them come first.
+    pub(crate) taken: &'a dyn Fn(NodeId) -> u32,
 }
 
 /// The node of each PE: PEs 0..ppn on the first node of the chosen order that has room for them, and so on.
@@ -38,12 +40,14 @@ pub(crate) fn place(shape: Shape, nodes: Nodes<'_>, pes: u32, ppn: u32, map: &Ma
     }
 }
 
-/// Fills nodes in this order. Those without room for `ppn` PEs are passed over as long as there are others; then each
+/// Fills nodes in this order, but those first on which fewer others are. Those without room for `ppn` PEs are passed over as long as there are others; then each
 /// takes what it has room for.
 fn fill(order: &[NodeId], nodes: Nodes<'_>, pes: u32, ppn: u32) -> Result<Vec<NodeId>, Failure> {
+    let mut order = order.to_vec();
+    order.sort_by_key(|node| (nodes.taken)(*node));
     for whole in [true, false] {
         let mut placed = Vec::with_capacity(pes as usize);
-        for &node in order {
+        for &node in &order {
             let due = ppn.min(pes - placed.len() as u32);
             let room = (nodes.free)(node).min(due);
             let taken = if whole && room < due { 0 } else { room };
@@ -142,7 +146,7 @@ mod tests {
         (0..8).collect()
     }
     fn place(shape: Shape, all: &[NodeId], pes: u32, ppn: u32, map: &Map) -> Result<Vec<NodeId>, Failure> {
-        super::place(shape, Nodes { all, free: &|_| 16 }, pes, ppn, map)
+        super::place(shape, Nodes { all, free: &|_| 16, taken: &|_| 0 }, pes, ppn, map)
     }
 
     #[test]
@@ -156,6 +160,20 @@ mod tests {
     fn linear_fills_nodes_in_order() {
         assert_eq!(place(shape(), &all(), 5, 2, &Map::Linear), Ok(vec![0, 0, 1, 1, 2]));
         assert_eq!(place(shape(), &[2, 5], 2, 1, &Map::Linear), Ok(vec![2, 5]));
+    }
+
+    #[test]
+    fn nodes_without_others_come_first() {
+        let taken = |node: NodeId| [2, 1, 1, 0, 0, 0, 0, 1][node as usize];
+        let place = |pes, ppn, map| {
+            super::place(shape(), Nodes { all: &all(), free: &|node| 4 - taken(node), taken: &taken }, pes, ppn, map)
+        };
+        assert_eq!(place(3, 1, &Map::Linear), Ok(vec![3, 4, 5]));
+        assert_eq!(place(8, 1, &Map::Linear), Ok(vec![3, 4, 5, 6, 1, 2, 7, 0]));
+        assert_eq!(place(6, 4, &Map::Linear), Ok(vec![3, 3, 3, 3, 4, 4]));
+        let mut random = place(4, 1, &Map::Random(1)).expect("room");
+        random.sort_unstable();
+        assert_eq!(random, [3, 4, 5, 6]);
     }
 
     #[test]

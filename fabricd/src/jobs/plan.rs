@@ -70,8 +70,10 @@ pub(crate) fn layout(
             format!("use --ppn {} or start the daemon with --channels {}", site.channels, spec.ppn),
         ));
     }
-    let free = |node| u32::from(site.channels).saturating_sub(taken.get(&node).copied().unwrap_or(0));
-    let nodes = place(site.shape, Nodes { all: available, free: &free }, spec.pes, spec.ppn, &spec.map)?;
+    let taken = |node| taken.get(&node).copied().unwrap_or(0);
+    let free = |node| u32::from(site.channels).saturating_sub(taken(node));
+    let nodes =
+        place(site.shape, Nodes { all: available, free: &free, taken: &taken }, spec.pes, spec.ppn, &spec.map)?;
     let heap = match spec.heap_may_shrink {
         true => spec.heap.min(allowed_heap(site, spec.pes, nodes.iter())),
         false => spec.heap,

@@ -7,12 +7,12 @@
 
 use super::capture::Capture;
 use super::strict_json;
+use crate::aside::aside;
 use crate::ask::ask;
 use crate::daemon::Daemon;
 use crate::failure::failure;
 use crate::hosts::protocol::{Ask, Tell};
 use crate::jobs::job::{Outgoing, Owner, Words};
-use crate::users::accounts;
 use crate::users::quota::Limit;
 use crate::users::usage::{SpareFds, User, UserConnection, is_operator};
 use angara_abi::JobId;
@@ -21,13 +21,14 @@ use angara_net::units::show_bytes;
 use angara_plane::Command;
 use angara_protocol::msg::{CaptureSpec, Failure, Line, MESSAGE_MAX, Reply, Request};
 use std::cell::Cell;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf, UCred};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{Notify, SemaphorePermit, mpsc, oneshot};
+use tokio::sync::{SemaphorePermit, mpsc, oneshot};
 use tokio::time::timeout;
 
 /// Events kept for a connection that does not read: more than the largest job has.
@@ -84,7 +85,7 @@ async fn serve(daemon: &Rc<Daemon>, connection: u64, connected: &UserConnection,
     let (read, write) = stream.into_split();
     let (lines, queue) = mpsc::channel(BACKLOG);
     let writer = tokio::task::spawn_local(write_lines(write, queue));
-    let owner = Owner { connection, pid: peer.pid(), lines, overrun: Rc::new(Notify::new()) };
+    let owner = Owner { connection, pid: peer.pid(), lines, overrun: Rc::default(), gone: Rc::default() };
     let (shutdown, relay, capture) = (Cell::new(false), Cell::new(None), Cell::new(None));
     let client = Client { daemon, uid: peer.uid(), user: &connected.user, owner, shutdown, relay, capture };
     if let Ended::Overrun = client.serve_requests(BufReader::new(read)).await {
@@ -180,7 +181,7 @@ impl Client<'_> {
             let (answer, wrong) = match asked {
                 Asked::End => return Ended::Gone,
                 Asked::Wrong(f) => (line(&Line::Reply(Reply::Error(f))), true),
-                Asked::Whole(text, held) => (self.take_turn(text, held).await, false),
+                Asked::Whole(text, held) => (self.work(text, held, &mut stream).await, false),
             };
             tokio::select! {
                 written = self.write(answer) => if !written || wrong { return Ended::Gone },
@@ -202,6 +203,23 @@ impl Client<'_> {
                 }
             }
         }
+    }
+
+    /// Works for a request, and watches meanwhile whether the client still waits for the answer.
+    async fn work(
+        &self,
+        text: Vec<u8>,
+        held: Option<SemaphorePermit<'_>>,
+        stream: &mut BufReader<OwnedReadHalf>,
+    ) -> Vec<u8> {
+        let mut answer = pin!(self.take_turn(text, held));
+        tokio::select! {
+            answer = &mut answer => return answer,
+            more = stream.fill_buf() => if matches!(more, Ok([]) | Err(_)) {
+                self.owner.gone.notify_one();
+            }
+        }
+        answer.await
     }
 
     /// Writes an answer; false if there is nobody to take it. The next request is read when this answer is written: a
@@ -282,7 +300,7 @@ impl Client<'_> {
         // Nobody else waits while millions of figures become text.
         let answer = Arc::new(answer);
         let shared = answer.clone();
-        accounts::aside(move || line(&shared)).await.unwrap_or_else(|_| line(&answer))
+        aside(move || line(&shared)).await.unwrap_or_else(|_| line(&answer))
     }
 
     fn parse(&self, text: &[u8]) -> Result<Request, Failure> {

@@ -1,5 +1,6 @@
 //! Users of this machine, for programs that are started in their name.
 
+use crate::aside::aside;
 use crate::failure::failure;
 use angara_protocol::msg::Failure;
 use nix::unistd::{Uid, User, getgrouplist};
@@ -25,17 +26,6 @@ async fn look_up(uid: u32) -> Result<Option<User>, String> {
         Ok(user) => Ok(user),
         Err(e) => Err(e.to_string()),
     }
-}
-
-/// Runs `f` on a thread of its own. (tokio's would panic where the system starts no more threads.)
-pub(crate) async fn aside<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> Result<T, String> {
-    let (tell, told) = tokio::sync::oneshot::channel();
-    let body = move || {
-        // The asker may have gone.
-        let _ = tell.send(f());
-    };
-    std::thread::Builder::new().name("users".into()).spawn(body).map_err(|e| format!("cannot start a thread: {e}"))?;
-    told.await.map_err(|_| "the look-up failed".into())
 }
 
 /// Refuses a job whose user is somebody else here: user ids of all hosts must mean the same people.

@@ -18,6 +18,8 @@ pub enum Limit {
     Jobs,
     /// PEs of a user, all jobs together.
     Pes,
+    /// Nodes that the node sets of a user's jobs hold.
+    Nodes,
     /// Notes of a job; of more only the number is kept.
     Notes,
     /// Captures of a user at once.
@@ -37,10 +39,10 @@ struct Key {
     what: &'static str,
 }
 
-/// As for PEs: whatever three quarters of the channels are.
+/// For PEs and nodes: whatever three quarters of the channels or nodes are.
 const THREE_QUARTERS: u64 = 0;
 
-const KEYS: [Key; 9] = [
+const KEYS: [Key; 10] = [
     key(Limit::Connections, "connections", 256, 1 << 20, "connections of a user, beside one for each PE of its jobs"),
     key(
         Limit::Pending,
@@ -52,6 +54,13 @@ const KEYS: [Key; 9] = [
     key(Limit::Requests, "requests", 8, 1 << 16, "requests of a user worked on at once"),
     key(Limit::Jobs, "jobs", 256, angara_fabric::JOBS_MAX as u64, "jobs of a user"),
     key(Limit::Pes, "pes", THREE_QUARTERS, u32::MAX as u64, "PEs of a user [default: 3/4 of all channels]"),
+    key(
+        Limit::Nodes,
+        "nodes",
+        THREE_QUARTERS,
+        u32::MAX as u64,
+        "nodes that a user's node sets hold [default: 3/4 of all]",
+    ),
     key(Limit::Notes, "notes", 1000, 1 << 20, "notes kept of a job"),
     key(Limit::Captures, "captures", 4, angara_fabric::LISTENERS_MAX as u64, "captures of a user at once"),
     key(Limit::Name, "name", 255, 1 << 16, "bytes of a job's name"),
@@ -75,15 +84,15 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The value of a limit; for [`Limit::Pes`] see [`Limits::pes`].
+    /// The value of a limit; for [`Limit::Pes`] and [`Limit::Nodes`] see [`Limits::share`].
     pub fn get(&self, limit: Limit) -> u64 {
         self.values[at(limit)]
     }
 
-    /// Most PEs of a user where there are `channels` in all.
-    pub fn pes(&self, channels: u64) -> u64 {
-        match self.get(Limit::Pes) {
-            THREE_QUARTERS => (channels * 3).div_ceil(4),
+    /// The same where there are `all` in all: channels for PEs, or nodes.
+    pub fn share(&self, limit: Limit, all: u64) -> u64 {
+        match self.get(limit) {
+            THREE_QUARTERS => (all * 3).div_ceil(4),
             set => set,
         }
     }
@@ -109,7 +118,7 @@ impl Limits {
         let mut text = String::new();
         for (key, value) in KEYS.iter().zip(self.values) {
             let shown = match (key.limit, value) {
-                (Limit::Pes, THREE_QUARTERS) => "3/4".into(),
+                (Limit::Pes | Limit::Nodes, THREE_QUARTERS) => "3/4".into(),
                 (Limit::Pending, bytes) => show_bytes(bytes),
                 (_, n) => n.to_string(),
             };
@@ -152,9 +161,9 @@ mod tests {
         limits.set("pending", "4M").expect("a size");
         limits.set("jobs", "3").expect("a number");
         assert_eq!((limits.get(Limit::Pending), limits.get(Limit::Jobs)), (4 << 20, 3));
-        assert_eq!((limits.pes(16), limits.pes(1)), (12, 1));
+        assert_eq!([16, 1].map(|all| limits.share(Limit::Pes, all)), [12, 1]);
         limits.set("pes", "7").expect("a number");
-        assert_eq!(limits.pes(16), 7);
+        assert_eq!((limits.share(Limit::Pes, 16), limits.share(Limit::Nodes, 16)), (7, 12));
         assert!(limits.set("seats", "1").expect_err("unknown").contains("connections, pending"));
         assert!(limits.set("jobs", "0").expect_err("too few").contains("1 to 1024"));
         assert!(limits.set("jobs", "many").expect_err("no number").contains("many"));

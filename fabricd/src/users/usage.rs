@@ -35,6 +35,8 @@ pub(crate) struct Users {
 /// One user.
 pub(crate) struct User {
     connections: Cell<u64>,
+    /// The one search for nodes that may go on at a time.
+    pub(crate) search: Semaphore,
     /// Turns to be worked for.
     pub(crate) turns: Semaphore,
     /// Bytes of requests that may still be kept until they are whole, and of answers until they are read.
@@ -75,6 +77,7 @@ impl Users {
         let permits = |limit| Semaphore::new(self.limits.get(limit) as usize);
         let new = || User {
             connections: Cell::new(0),
+            search: Semaphore::new(1),
             turns: permits(Limit::Requests),
             asked: permits(Limit::Pending),
             answered: permits(Limit::Pending),

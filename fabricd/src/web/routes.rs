@@ -4,8 +4,8 @@ use super::Shared;
 use super::access::{Rights, is_local_name, is_own_page};
 use super::ask::{Ask, Network};
 use super::listen::Line;
+use crate::aside::aside;
 use crate::metrics::plain;
-use crate::users::accounts;
 use angara_fabric::Link;
 use angara_net::torus::Direction;
 use axum::body::{Body, to_bytes};
@@ -262,7 +262,7 @@ async fn scraped(shared: &Shared, headers: &HeaderMap) -> Response {
     let Some(Some(scrape)) = shared.asker.ask(Ask::Scrape).await else { return busy() };
     let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let open = accepted.flat_map(|text| text.split(',')).any(wants_open_metrics);
-    let made = accounts::aside(move || {
+    let made = aside(move || {
         let text = scrape.text();
         if open { text } else { plain(&text) }
     });

@@ -51,9 +51,11 @@ use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 use supervise::supervise;
 use terminal::Terminal;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 /// Checks what can be checked without running it.
 pub fn check(args: &RunArgs) -> Result<(), Failed> {
@@ -86,21 +88,81 @@ pub fn main(args: RunArgs) -> Result<u8, Failed> {
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     daemon::runtime()?.block_on(async {
         let mut signals = Signals::new()?;
-        let place = loop {
-            tokio::select! {
-                place = place::find(&args, &plan) => break place?,
-                wish = signals.next() => if let Wish::End(signal) = wish {
-                    return Ok(Cause::Signal(signal, Vec::new(), Vec::new()).code());
-                },
-            }
+        let limit = Limit::new(&args);
+        let found = tokio::select! {
+            place = place::find(&args, &plan) => place,
+            ended = limit.or_signal(&mut signals) => return ended.before_the_job(),
         };
+        let place = found?;
         let shape = place.shape;
-        let ended = run_on(place, &args, &plan, &mut signals, (terminal, packets, trace.as_mut())).await;
+        let ended = run_on(place, &args, &plan, (&mut signals, limit), (terminal, packets, trace.as_mut())).await;
         let ended = both(ended, args.record.as_deref().map_or(Ok(()), options::check_recorded));
         let Some(notes) = plan.notes.take() else { return ended };
         let noted = Noted { notes, trace, races, pes: args.pes, shape, quiet: args.quiet };
         noted.look(ended, &mut signals).await
     })
+}
+
+/// Until when a job is to have begun: waits for a daemon's answers end then, and at a signal.
+#[derive(Clone, Copy)]
+struct Limit(Option<(Duration, Instant)>);
+
+/// What has ended a wait for an answer.
+enum Ended {
+    Signal(i32),
+    Timeout(Duration),
+}
+
+impl Limit {
+    fn new(args: &RunArgs) -> Limit {
+        Limit(args.timeout.map(|limit| (limit, Instant::now() + limit)))
+    }
+
+    async fn or_signal(self, signals: &mut Signals) -> Ended {
+        let over = async {
+            match self.0 {
+                Some((limit, at)) => {
+                    tokio::time::sleep_until(at).await;
+                    limit
+                }
+                None => std::future::pending().await,
+            }
+        };
+        tokio::pin!(over);
+        loop {
+            tokio::select! {
+                wish = signals.next() => if let Wish::End(signal) = wish {
+                    return Ended::Signal(signal);
+                },
+                limit = &mut over => return Ended::Timeout(limit),
+            }
+        }
+    }
+}
+
+impl Ended {
+    /// The exit code of a run whose job was not made.
+    fn before_the_job(self) -> Result<u8, Failed> {
+        match self {
+            Ended::Signal(signal) => Ok(Cause::Signal(signal, Vec::new(), Vec::new()).code()),
+            Ended::Timeout(limit) => Err(Failed {
+                code: Cause::Timeout(0.0, Vec::new(), Vec::new()).code(),
+                message: format!(
+                    "the job was not made within {} s (--timeout): no daemon answered",
+                    limit.as_secs_f64()
+                ),
+                remedy: "see whether fabricd is stopped, or searches for nodes; give --timeout more".into(),
+            }),
+        }
+    }
+
+    /// Why a job has failed whose PEs were being started.
+    fn while_it_starts(self) -> Cause {
+        match self {
+            Ended::Signal(signal) => Cause::Signal(signal, Vec::new(), Vec::new()),
+            Ended::Timeout(limit) => Cause::Timeout(limit.as_secs_f64(), Vec::new(), Vec::new()),
+        }
+    }
 }
 
 /// What is to be made of the calls that PEs have noted.
@@ -196,7 +258,7 @@ async fn run_on(
     mut place: Place,
     args: &RunArgs,
     plan: &JobPlan,
-    signals: &mut Signals,
+    (signals, limit): (&mut Signals, Limit),
     (terminal, packets, mut trace): (Option<Terminal>, Option<PacketFile>, Option<&mut Trace>),
 ) -> Result<u8, Failed> {
     let begun = async {
@@ -206,18 +268,28 @@ async fn run_on(
         }
         Ok((capture(&place, begun.0.job, packets).await?, begun))
     };
-    let (session, (created, out, err)) = match begun.await {
+    let begun = tokio::select! {
+        begun = begun => begun.map_err(Err),
+        ended = limit.or_signal(signals) => Err(Ok(ended)),
+    };
+    let (session, (created, out, err)) = match begun {
         Ok(begun) => begun,
-        Err(e) => {
+        Err(why) => {
+            if why.is_ok() {
+                place.control.hurry();
+            }
             place.leave().await;
-            return Err(e);
+            return why.map_or_else(Err, Ended::before_the_job);
         }
     };
     let mut processes = Processes::new(terminal);
     if plan.mpi.start == Start::Pmi {
         processes.offer_mpi(Server::new(&created.placement));
     }
-    let failed = start_all(&created, &mut place, args, plan, (&out, &err), &mut processes).await;
+    let failed = tokio::select! {
+        failed = start_all(&created, &mut place, args, plan, (&out, &err), &mut processes) => Ok(failed),
+        ended = limit.or_signal(signals) => Err(ended.while_it_starts()),
+    };
     if let Some(child) = processes.has_terminal() {
         signals.watch(child)?;
     }
@@ -227,6 +299,9 @@ async fn run_on(
     drop((out_lines, err_lines));
     let mut cause = supervise(&mut processes, &mut place, job, (args, plan), signals, &mut out_done, failed).await;
 
+    if matches!(cause, Some(Cause::Signal(..) | Cause::Timeout(..))) {
+        place.control.hurry();
+    }
     if plan.notes.is_none() {
         // Else agents still send what their PEs have noted.
         processes.release_hosts();
@@ -474,7 +549,13 @@ async fn create(place: &mut Place, args: &RunArgs, plan: &JobPlan) -> Result<Cre
     place.set_faults(&args.faults).await?;
     let spec = plan.job(args, place.shape, &place.in_force)?;
     match place.control.request(&Request::JobCreate(spec)).await? {
-        Reply::Job { job, key, placement, cores, remote } => {
+        Reply::Job { job, key, placement, cores, remote, confined } => {
+            if confined {
+                options::say(
+                    args,
+                    "other jobs there have nodes of their own, so this one got some, too (as by --alloc auto)".into(),
+                );
+            }
             let tolls = Tolls::read(place, job, args).await?;
             Ok(Created { job, key, placement, cores, remote, tolls })
         }

@@ -226,18 +226,26 @@ impl Place {
     /// Clears our faults, closes the connection (which ends the job if it still exists) and waits
     /// for a private daemon to go.
     pub(super) async fn leave(mut self) {
-        if self.alive && self.private.is_none() {
-            for command in std::mem::take(&mut self.faults) {
-                if let Err(e) = self.control.request(&Request::Fault { command }).await {
+        let mut control = Some(self.control);
+        if self.alive && control.as_ref().is_some_and(Control::is_stuck) {
+            // Closed first: that ends the job. What is still to be said is said on another one.
+            drop(control.take());
+            control = Control::find(&self.dir).ok().flatten();
+            control.iter_mut().for_each(Control::hurry);
+        }
+        if let Some(control) = control.as_mut().filter(|_| self.alive) {
+            let faults = if self.private.is_none() { std::mem::take(&mut self.faults) } else { Vec::new() };
+            for command in faults {
+                if let Err(e) = control.request(&Request::Fault { command }).await {
                     e.print("angara");
                 }
             }
+            if self.private.is_some() {
+                // It ends by itself after a job; this run may have failed before it made one.
+                let _ = control.request(&Request::Shutdown).await;
+            }
         }
-        if self.alive && self.private.is_some() {
-            // It ends by itself after a job; this run may have failed before it made one.
-            let _ = self.control.request(&Request::Shutdown).await;
-        }
-        drop(self.control);
+        drop(control);
         if let Some(private) = self.private {
             private.stop().await;
         }

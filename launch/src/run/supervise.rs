@@ -63,7 +63,7 @@ pub(super) async fn supervise(
     (args, plan): (&RunArgs, &JobPlan),
     signals: &mut Signals,
     output: &mut oneshot::Receiver<std::io::Result<()>>,
-    failed: Option<Seen>,
+    failed: Result<Option<Seen>, Cause>,
 ) -> Option<Cause> {
     let mut watch = Watch {
         processes,
@@ -76,9 +76,13 @@ pub(super) async fn supervise(
         cause: None,
         orderly: false,
     };
-    if let Some(why) = failed {
-        watch.seen.push(why);
-        watch.settle(SETTLE);
+    match failed {
+        Ok(None) => {}
+        Ok(Some(why)) => {
+            watch.seen.push(why);
+            watch.settle(SETTLE);
+        }
+        Err(cause) => watch.end(cause).await,
     }
     let limit = args.timeout.map(|t| (t, Instant::now() + t));
     let mut output_open = true;

@@ -9,7 +9,7 @@ use angara_abi::job::Collectives;
 use angara_protocol::msg::{Event, Failure, JobSpec, Map, Path, Reply};
 use std::cell::RefCell;
 use std::rc::Rc;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::mpsc;
 
 /// A launcher and its job.
 pub(super) struct Job {
@@ -78,7 +78,7 @@ impl World {
             None => (job.reason, job.closed) = (Some("no daemon".into()), true),
             Some(node) => {
                 let daemon = node.daemon.clone();
-                let owner = Owner { connection, pid: None, lines: sender, overrun: Rc::new(Notify::new()) };
+                let owner = Owner { connection, pid: None, lines: sender, overrun: Rc::default(), gone: Rc::default() };
                 let spec = JobSpec {
                     pes: job.plan.nodes.len() as u32,
                     ppn: 8,
