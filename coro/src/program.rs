@@ -106,6 +106,15 @@ impl Program {
         Program::from_bytes(path, &data).map_err(refuse)
     }
 
+    /// Libraries that the program in a file is linked with; none if it cannot be read so far. Also for one that is
+    /// refused.
+    pub fn libraries(path: &Path) -> Option<Vec<String>> {
+        let data = std::fs::read(path).ok()?;
+        let file = File::parse(&data).ok()?;
+        let bytes = image(&file, &data).ok()?;
+        Dynamic::read(&bytes, &file.first(libc::PT_DYNAMIC)?)?.needed()
+    }
+
     fn from_bytes(path: &Path, data: &[u8]) -> Result<Program, String> {
         let damaged = || "its dynamic section is damaged".to_string();
         let file = File::parse(data)?;
