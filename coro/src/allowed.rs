@@ -92,7 +92,9 @@ const LIBC: &[&str] = &[
     gethostname getdomainname gethostid uname sysconf confstr sysinfo get_nprocs get_nprocs_conf get_phys_pages
     get_avphys_pages getloadavg getrlimit getpriority getdtablesize sched_getcpu getcpu sched_getaffinity
     pthread_getaffinity_np __sched_cpucount __sched_cpualloc __sched_cpufree gnu_get_libc_version gnu_get_libc_release
-    getlogin_r getpwuid_r getpwnam_r getgrgid_r getgrnam_r",
+    getlogin_r getpwuid_r getpwnam_r getgrgid_r getgrnam_r gethostbyname_r gethostbyname2_r
+    gethostbyaddr_r getservbyname_r getservbyport_r getprotobyname_r getprotobynumber_r getmntent_r ttyname_r ptsname_r
+    tmpnam_r qecvt_r qfcvt_r",
     // Locks of a program without threads: they lie in a PE's own memory and are free.
     "pthread_self pthread_equal pthread_once __pthread_once pthread_mutex_init pthread_mutex_destroy pthread_mutex_lock
     pthread_mutex_trylock pthread_mutex_unlock __pthread_mutex_init __pthread_mutex_destroy __pthread_mutex_lock

@@ -147,8 +147,7 @@ const COMMON_CXX: &str = r#"
         std::function<int(int)> twice = [](int i) { return 2 * i; }; std::lock_guard<std::mutex> guard(mutex);
         std::cout << twice(2) << (dynamic_cast<Derived *>(shared.get()) != nullptr) << typeid(*shared).name();
         std::cout << std::regex_match("ab", std::regex("a.")) << std::filesystem::exists("none");
-        try { throw std::runtime_error("x"); } catch (const std::exception &e) { std::cerr << e.what(); std::clog << '
-'; }
+        try { throw std::runtime_error("x"); } catch (const std::exception &e) { std::cerr << e.what(); std::clog << '.'; }
         try { std::rethrow_exception(std::make_exception_ptr(3)); } catch (...) { static std::string kept = line; }
         return vector.at(0) == std::accumulate(list.begin(), list.end(), 0) && std::optional<int>(n).value() == 4;
     }"#;
