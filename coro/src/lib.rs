@@ -21,6 +21,7 @@
 // Elsewhere there are none: who would use them asks for the same.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu"))]
 
+mod allowed;
 mod crash;
 mod elf;
 mod exit;

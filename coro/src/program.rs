@@ -1,7 +1,7 @@
 //! A program's file: what it needs, how it lies in memory, and why it cannot run as a coroutine.
 
 use crate::elf::{Dynamic, File, Header, Relocation, Symbol, reloc, tag};
-use crate::refusals::{REFUSED_EXPORTS, refused};
+use crate::refusals::{REFUSED_EXPORTS, why_not};
 use crate::{PAGE, TLS_MAX};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -104,6 +104,15 @@ impl Program {
         let refuse = |why: String| Refusal::new(path, why);
         let data = std::fs::read(path).map_err(|e| refuse(e.to_string()))?;
         Program::from_bytes(path, &data).map_err(refuse)
+    }
+
+    /// Libraries that the program in a file is linked with; none if it cannot be read so far. Also for one that is
+    /// refused.
+    pub fn libraries(path: &Path) -> Option<Vec<String>> {
+        let data = std::fs::read(path).ok()?;
+        let file = File::parse(&data).ok()?;
+        let bytes = image(&file, &data).ok()?;
+        Dynamic::read(&bytes, &file.first(libc::PT_DYNAMIC)?)?.needed()
     }
 
     fn from_bytes(path: &Path, data: &[u8]) -> Result<Program, String> {
@@ -270,10 +279,12 @@ pub(crate) const COPIED: [&str; 14] = [
 ];
 
 fn check_relocations(relocations: &[(Relocation, Symbol)], image: usize) -> Result<(), String> {
+    // Without a symbol there is no name.
+    let imports = relocations.iter().map(|(_, s)| s).filter(|s| !s.defined && !s.name.is_empty());
+    if let Some(why) = why_not(&imports.map(|s| s.name.as_str()).collect::<Vec<_>>()) {
+        return Err(why);
+    }
     for (r, s) in relocations {
-        if let Some(why) = refused(&s.name).filter(|_| !s.defined) {
-            return Err(format!("it calls {}, which {}", s.name, why.reason));
-        }
         if r.kind != reloc::NONE && r.offset.saturating_add(s.size.max(8) * usize::from(r.kind == reloc::COPY)) > image
             || r.offset.saturating_add(8) > image
         {

@@ -18,9 +18,22 @@ std::arch::global_asm!(
     "sub rsp, 8",
     "stmxcsr [rsp]",
     "fnstcw [rsp + 4]",
+    "fnstsw [rsp + 6]",
     "mov [rdi], rsp",
     "mov rsp, rsi",
     "ldmxcsr [rsp]",
+    // Exceptions that x87 noted can only be put back with all of its environment, which takes long.
+    "fnstsw ax",
+    "xor ax, [rsp + 6]",
+    "test al, 0x3f",
+    "je 2f",
+    "sub rsp, 32",
+    "fnstenv [rsp]",
+    "mov ax, [rsp + 38]",
+    "mov [rsp + 4], ax",
+    "fldenv [rsp]",
+    "add rsp, 32",
+    "2:",
     "fldcw [rsp + 4]",
     "add rsp, 8",
     "pop r15",
@@ -47,10 +60,11 @@ unsafe extern "C" {
     fn angara_coro_begin();
 }
 
-/// Words that the first switch to a PE takes from its stack: control words, r15 to r12, rbx, rbp, where to return.
+/// Words that the first switch to a PE takes from its stack: control and status words, r15 to r12, rbx, rbp, where to return.
 const FRAME: usize = 8;
 
-/// Control words of a fresh process: all floating-point exceptions masked, double extended precision.
+/// Control and status words of a fresh process: all floating-point exceptions masked and none noted, double extended
+/// precision.
 const CONTROL_WORDS: usize = 0x037f_0000_1f80;
 
 /// Writes below `sp` what makes the next switch begin at `entry`; the stack pointer to switch to.

@@ -6,7 +6,7 @@ use angara_coro::{Event, interrupt, pause, stand};
 use common::{Job, Setup, compile, outputs};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-const STAND: &str = "extern void stand(void);\n";
+const STAND: &str = "#define stand shmem_stand\nextern void stand(void);\n";
 
 fn with_stand(source: &str) -> String {
     format!("{STAND}{source}")
@@ -149,6 +149,7 @@ fn cxx_exceptions_and_streams() {
         #include <cstdio>
         #include <cstdlib>
         #include <vector>
+        #define stand shmem_stand
         extern "C" void stand();
         struct Said { const char *s; Said(const char *s) : s(s) { printf("+%s ", s); } ~Said() { printf("-%s ", s); } };
         static Said global("global");
@@ -292,7 +293,7 @@ fn messages_that_end_the_program() {
 
 #[test]
 fn an_exit_inside_libc_ends_the_pe_alone() {
-    let source = "#include <stdio.h>\nvoid exit_of_libc(int);\nint main(void) { printf(\"flushed\"); exit_of_libc(3); return 4; }";
+    let source = "#include <stdio.h>\nvoid shmem_exit_of_libc(int);\nint main(void) { printf(\"flushed\"); shmem_exit_of_libc(3); return 4; }";
     let program = compile("exit-of-libc", source, &[]);
     let mut job = Job::new(&program, Setup::default());
     assert_eq!(job.run(), [Event::Ended(1), Event::Ended(1)]);

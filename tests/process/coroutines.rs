@@ -4,6 +4,7 @@
 mod ends;
 mod looks;
 mod refusals;
+mod verdicts;
 
 use angara_tests::{Finished, Test, tools};
 use std::path::{Path, PathBuf};
@@ -205,4 +206,38 @@ fn objects_and_exceptions_of_cpp_are_the_same_both_ways() {
     for line in ["0 caught odd: 11", "3 caught odd: 13", "unmade made 0 2", "unmade made 3 2"] {
         assert!(result.stdout.iter().any(|said| said == line), "no `{line}` in {result:?}");
     }
+}
+
+#[test]
+fn handlers_streams_and_results_of_cpp_are_the_same_both_ways() {
+    if !tools::have("c++") {
+        println!("skipped: no c++");
+        return;
+    }
+    let flags = ["-fPIC", "-g", "-Wl,--no-as-needed", "-lstdc++"];
+    let result = assert_equal(&["-n", "2"], &tools::compile_with("tests/c/coroutines/handlers.cc", &flags), &[]);
+    assert_eq!(result.code, 0, "{result:?}");
+    for line in ["PE 0: day 1, ****ff", "PE 1: day 2,    255"] {
+        assert!(result.stdout.iter().any(|said| said == line), "no `{line}` in {result:?}");
+    }
+    assert!(result.stdout.iter().any(|said| said.starts_with("the message of PE 1....")), "{result:?}");
+}
+
+#[test]
+fn input_of_cpp_is_the_same_both_ways() {
+    if !tools::have("c++") {
+        println!("skipped: no c++");
+        return;
+    }
+    let flags = ["-fPIC", "-g", "-Wl,--no-as-needed", "-lstdc++"];
+    let program = tools::compile_with("tests/c/coroutines/input.cc", &flags);
+    let [process, coroutine] = [PROCESSES, COROUTINES].map(|pes_as| {
+        let test = Test::new("coroutines-input");
+        std::fs::write(test.file("input"), "12 34 56").expect("a file");
+        let mut command = angara(&test, pes_as, &["-n", "2"]);
+        command.arg(&program).stdin(std::fs::File::open(test.file("input")).expect("a file"));
+        Result::of(&test.run(command)).stdout
+    });
+    assert_eq!(process, coroutine);
+    assert_eq!(coroutine, ["0: 12 2 0", "1: -1 -1 1"]);
 }

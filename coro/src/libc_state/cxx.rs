@@ -1,92 +1,217 @@
-//! Streams of libstdc++, which exist once: what goes through them is the running PE's.
+//! What libstdc++ has once, for each PE: its streams, exceptions that are being handled, handlers of the language.
 //!
-//! They keep the standard streams that libc had when the library was opened. It is opened with streams that pass all on
-//! to those of the PE that runs. How numbers are written (`std::setprecision`) and whether input ended is kept per PE.
+//! Its standard streams write to those of the PE that runs, and look as that PE has left them (`std::setfill`,
+//! `std::setprecision`, locale, buffer, whether input ended).
 
 use super::streams::{Functions, fopencookie};
 use super::variables::{Variables, stderr_now, stdin_now, stdout_now};
-use crate::record::OneThread;
+use crate::record::{OneThread, current};
 use libc::FILE;
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 
 const LIBRARY: &CStr = c"libstdc++.so.6";
 const STREAMS: [&CStr; 4] = [c"_ZSt4cout", c"_ZSt4cerr", c"_ZSt4clog", c"_ZSt3cin"];
 const INIT: &CStr = c"_ZNSt8ios_base4InitC1Ev";
-const FLUSH: &CStr = c"_ZNSo5flushEv";
-const ENDL: &CStr = c"_ZSt4endlIcSt11char_traitsIcEERSt13basic_ostreamIT_T0_ES6_";
+const GLOBALS: &CStr = c"__cxa_get_globals";
+const COPY_LOCALE: &CStr = c"_ZNSt6localeC1ERKS_";
+const SETTERS: [&CStr; 3] = [c"_ZSt13set_terminatePFvvE", c"_ZSt14set_unexpectedPFvvE", c"_ZSt15set_new_handlerPFvvE"];
 
-/// Bytes of `std::ios_base` from precision to state.
-const FORMAT: usize = 28;
-type Format = [u8; FORMAT];
-type Manipulator = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
+/// Bytes of `std::basic_ios<char>`, and where it has its locale and its buffer.
+const IOS: usize = 264;
+const LOCALE_AT: usize = 208;
+const BUFFER_AT: usize = 232;
+/// Where a buffer that writes to a `FILE` has it; the character that can be put back follows.
+const FILE_AT: usize = 64;
 
-/// Addresses in libstdc++, once it is open.
+/// Bytes of all four streams.
+const STREAM_BYTES: usize = 4 * IOS + 3 * 8 + 16;
+type Formats = [u8; STREAM_BYTES];
+/// `__cxa_eh_globals`: exceptions in handlers, the last first, and how many are under way.
+type Exceptions = [usize; 2];
+type Handler = *mut c_void;
+type Setter = unsafe extern "C" fn(Handler) -> Handler;
+type CopyLocale = unsafe extern "C" fn(*mut c_void, *const c_void);
+
+/// A `FILE` of a stream's buffer, and the character that can be put back.
 #[derive(Clone, Copy)]
+#[repr(C)]
+struct File {
+    file: *mut FILE,
+    back: c_int,
+}
+
+/// Addresses in libstdc++, once it is open, and what it has there in a fresh process.
 struct Library {
-    input: *mut FILE,
-    output: *mut c_void,
-    formats: [*mut Format; STREAMS.len()],
-    fresh: [Format; STREAMS.len()],
-    flush: Manipulator,
-    endl: Manipulator,
+    /// Streams and their bytes.
+    streams: [(*mut u8, usize); STREAMS.len()],
+    fresh: Formats,
+    /// What the buffers of input, output and error write to.
+    files: [*mut File; 3],
+    pass: [File; 3],
+    globals: unsafe extern "C" fn() -> *mut Exceptions,
+    copy_locale: CopyLocale,
+    setters: [Setter; SETTERS.len()],
+    handlers: [Handler; SETTERS.len()],
 }
 
 static OPEN: OneThread<Option<Library>> = OneThread::new(None);
 
-/// A PE's formats of the four streams; none for programs without libstdc++.
+/// What is one PE's; nothing for programs without libstdc++.
 #[derive(Default)]
-pub(super) struct Formats(Option<Box<[Format; STREAMS.len()]>>);
+pub(super) struct Cxx(Option<Own>);
 
-impl Formats {
-    /// What the streams have in a fresh process.
-    pub(super) fn fresh() -> Formats {
-        // SAFETY: only the thread that hosts PEs uses it.
-        Formats(unsafe { (*OPEN.get()).as_ref() }.map(|l| Box::new(l.fresh)))
+struct Own {
+    /// Where this thread has its exceptions.
+    globals: *mut Exceptions,
+    exceptions: Exceptions,
+    /// The streams while others run, unless they are as in a fresh process.
+    formats: Option<Box<Formats>>,
+    /// The character that can be put back to the input.
+    back: c_int,
+    /// Handlers that the program has set.
+    handlers: [Option<Handler>; SETTERS.len()],
+}
+
+impl Cxx {
+    /// What a fresh process has.
+    pub(super) fn fresh() -> Cxx {
+        // SAFETY: only the thread that hosts PEs uses it, and its exceptions lie where they are as long as it lives.
+        Cxx(unsafe {
+            (*OPEN.get()).as_ref().map(|l| Own {
+                globals: (l.globals)(),
+                exceptions: [0; 2],
+                formats: None,
+                back: l.pass[0].back,
+                handlers: [None; SETTERS.len()],
+            })
+        })
     }
 
-    /// Swaps this PE's formats with those in the library.
+    /// Puts what is this PE's into the library. libc's variables are the PE's already.
     ///
     /// # Safety
-    /// No other thread uses the streams.
+    /// The library is as in a fresh process; no other thread uses it.
     #[inline]
-    pub(super) unsafe fn exchange(&mut self) {
-        if let Some(formats) = &mut self.0 {
-            // SAFETY: the addresses were found when the library was opened, and it stays open.
-            unsafe {
-                if let Some(library) = &*OPEN.get() {
-                    for (mine, theirs) in formats.iter_mut().zip(library.formats) {
-                        std::ptr::swap(mine, theirs);
-                    }
-                    libc::clearerr(library.input);
+    pub(super) unsafe fn enter(&mut self) {
+        let Some(own) = &mut self.0 else { return };
+        // SAFETY: the addresses were found when the library was opened, and it stays open.
+        unsafe {
+            let Some(library) = &*OPEN.get() else { return };
+            std::ptr::swap(own.globals, &mut own.exceptions);
+            if let Some(formats) = &own.formats {
+                library.write_streams(formats);
+            }
+            library.set_files();
+            (*library.files[0]).back = own.back;
+            for (set, handler) in library.setters.iter().zip(&own.handlers) {
+                if let Some(handler) = handler {
+                    set(*handler);
                 }
+            }
+        }
+    }
+
+    /// Takes it out again.
+    ///
+    /// # Safety
+    /// As for `enter`, which was called last.
+    #[inline]
+    pub(super) unsafe fn leave(&mut self) {
+        let Some(own) = &mut self.0 else { return };
+        // SAFETY: as for `enter`.
+        unsafe {
+            let Some(library) = &*OPEN.get() else { return };
+            std::ptr::swap(own.globals, &mut own.exceptions);
+            if library.streams_are_fresh() {
+                own.formats = None;
+            } else {
+                let formats = own.formats.get_or_insert_with(|| library.new_formats());
+                library.read_streams(formats);
+                library.write_streams(&library.fresh);
+            }
+            own.back = (*library.files[0]).back;
+            for (file, pass) in library.files.into_iter().zip(library.pass) {
+                file.write(pass);
+            }
+            for i in (0..SETTERS.len()).filter(|i| own.handlers[*i].is_some()) {
+                library.setters[i](library.handlers[i]);
             }
         }
     }
 }
 
-unsafe extern "C" fn pass_output(_: *mut c_void, bytes: *const c_char, len: usize) -> isize {
-    // SAFETY: the stream's bytes, to the standard output of who runs.
-    unsafe { libc::fwrite(bytes.cast(), 1, len, stdout_now()) as isize }
-}
+impl Library {
+    /// Each stream with its part of all bytes.
+    fn parts(&self) -> impl Iterator<Item = (*mut u8, std::ops::Range<usize>)> {
+        let mut at = 0;
+        self.streams.into_iter().map(move |(stream, len)| {
+            at += len;
+            (stream, at - len..at)
+        })
+    }
 
-unsafe extern "C" fn pass_error(_: *mut c_void, bytes: *const c_char, len: usize) -> isize {
-    // SAFETY: as above. `std::cerr` is tied to `std::cout`, whose flush ends at the passing stream.
-    unsafe {
-        libc::fflush(stdout_now());
-        libc::fwrite(bytes.cast(), 1, len, stderr_now()) as isize
+    unsafe fn streams_are_fresh(&self) -> bool {
+        // SAFETY: the library's objects, which nobody uses meanwhile.
+        self.parts().all(|(at, part)| unsafe { std::slice::from_raw_parts(at, part.len()) } == &self.fresh[part])
+    }
+
+    unsafe fn read_streams(&self, to: &mut Formats) {
+        for (at, part) in self.parts() {
+            // SAFETY: as above.
+            to[part.clone()].copy_from_slice(unsafe { std::slice::from_raw_parts(at, part.len()) });
+        }
+    }
+
+    unsafe fn write_streams(&self, from: &Formats) {
+        for (at, part) in self.parts() {
+            // SAFETY: as above.
+            unsafe { std::ptr::copy_nonoverlapping(from[part.clone()].as_ptr(), at, part.len()) };
+        }
+    }
+
+    /// Room for a PE's streams. What a fresh process has is written back each time, so that its locale gets as many
+    /// references more.
+    unsafe fn new_formats(&self) -> Box<Formats> {
+        let mut copy = [0u8; 8];
+        for (_, part) in self.parts() {
+            // SAFETY: a stream ends with its `std::basic_ios`, which has a locale; the copy is never destroyed.
+            unsafe {
+                let locale = self.fresh.as_ptr().add(part.end - IOS + LOCALE_AT);
+                (self.copy_locale)(copy.as_mut_ptr().cast(), locale.cast());
+            }
+        }
+        Box::new(self.fresh)
+    }
+
+    /// Has the streams write to those of libc that are in its variables.
+    unsafe fn set_files(&self) {
+        for (place, file) in self.files.into_iter().zip([stdin_now(), stdout_now(), stderr_now()]) {
+            // SAFETY: buffers of the library.
+            unsafe { (*place).file = file };
+        }
     }
 }
 
-unsafe extern "C" fn pass_input(_: *mut c_void, bytes: *mut c_char, len: usize) -> isize {
-    // SAFETY: room for `len` bytes. `std::cin` is tied to `std::cout`.
+/// Has C++ streams follow libc's variables, which the PE that runs has changed.
+pub(super) fn follow() {
+    // SAFETY: only PEs call it, on the thread that hosts them.
     unsafe {
-        libc::fflush(stdout_now());
-        let got = libc::fread(bytes.cast(), 1, len, stdin_now());
-        if got == 0 && libc::ferror(stdin_now()) != 0 { -1 } else { got as isize }
+        if let (Some(library), true) = (&*OPEN.get(), current().libc.cxx.0.is_some()) {
+            library.set_files();
+        }
     }
 }
 
-/// Opens libstdc++ with streams that pass all on, unless that was done before.
+/// No byte comes, and none goes: streams of nobody.
+unsafe extern "C" fn nothing_to_read(_: *mut c_void, _: *mut std::ffi::c_char, _: usize) -> isize {
+    0
+}
+
+unsafe extern "C" fn write_nothing(_: *mut c_void, _: *const std::ffi::c_char, len: usize) -> isize {
+    len as isize
+}
+
+/// Opens libstdc++ with streams of nobody, which its own keep while no PE runs, unless that was done before.
 pub(super) fn open_library() -> Result<(), String> {
     // SAFETY: libc's variables are the host's and are put back; only this thread uses them.
     unsafe {
@@ -98,9 +223,9 @@ pub(super) fn open_library() -> Result<(), String> {
         }
         let (none, before) = (std::ptr::null_mut(), Variables::read());
         let functions = |read, write| Functions { read, write, seek: None, close: None };
-        let input = fopencookie(none, c"r".as_ptr(), functions(Some(pass_input), None));
-        let output = fopencookie(none, c"w".as_ptr(), functions(None, Some(pass_output)));
-        let error = fopencookie(none, c"w".as_ptr(), functions(None, Some(pass_error)));
+        let input = fopencookie(none, c"r".as_ptr(), functions(Some(nothing_to_read), None));
+        let output = fopencookie(none, c"w".as_ptr(), functions(None, Some(write_nothing)));
+        let error = fopencookie(none, c"w".as_ptr(), functions(None, Some(write_nothing)));
         if input.is_null() || output.is_null() || error.is_null() {
             return Err("no memory for streams".into());
         }
@@ -112,7 +237,7 @@ pub(super) fn open_library() -> Result<(), String> {
         let begun = if library.is_null() { Err("libstdc++.so.6 cannot be opened".into()) } else { begin(library) };
         before.write();
         begun?;
-        *OPEN.get() = Some(find(library, input)?);
+        *OPEN.get() = Some(find(library)?);
         Ok(())
     }
 }
@@ -135,67 +260,93 @@ unsafe fn begin(library: *mut c_void) -> Result<(), String> {
 }
 
 /// # Safety
-/// `library` is libstdc++.
-unsafe fn find(library: *mut c_void, input: *mut FILE) -> Result<Library, String> {
+/// `library` is libstdc++, with its streams made.
+unsafe fn find(library: *mut c_void) -> Result<Library, String> {
     let address = |name: &CStr| {
         // SAFETY: an open library and a terminated name.
         let at = unsafe { libc::dlsym(library, name.as_ptr()) };
         if at.is_null() { Err(format!("libstdc++.so.6 has no {}", name.to_string_lossy())) } else { Ok(at) }
     };
-    let mut formats = [std::ptr::null_mut::<Format>(); STREAMS.len()];
-    let mut fresh = [[0; FORMAT]; STREAMS.len()];
+    let mut streams = [(std::ptr::null_mut::<u8>(), 0); STREAMS.len()];
+    let mut buffers = [std::ptr::null_mut::<u8>(); STREAMS.len()];
     for (i, name) in STREAMS.into_iter().enumerate() {
         let stream = address(name)?.cast::<u8>();
         // SAFETY: by the C++ ABI, a stream begins with the address of its table, which has the distance to the virtual
-        // base 24 bytes before it. The base begins with its own such address; then come precision, width, flags,
-        // exceptions and state.
+        // base 24 bytes before it. The base, `std::basic_ios`, is its last part.
         unsafe {
-            let table = stream.cast::<*const isize>().read();
-            formats[i] = stream.offset(table.sub(3).read()).add(8).cast();
-            fresh[i] = formats[i].read();
+            let base = stream.cast::<*const isize>().read().sub(3).read() as usize;
+            streams[i] = (stream, base + IOS);
+            buffers[i] = stream.add(base + BUFFER_AT).cast::<*mut u8>().read();
         }
     }
-    // SAFETY: both take a stream and return it.
-    let (flush, endl) = unsafe {
-        let function = |at| std::mem::transmute::<*mut c_void, Manipulator>(at);
-        (function(address(FLUSH)?), function(address(ENDL)?))
-    };
-    Ok(Library { input, output: address(STREAMS[0])?, formats, fresh, flush, endl })
+    if streams.iter().map(|s| s.1).sum::<usize>() != STREAM_BYTES {
+        return Err("libstdc++.so.6 has streams of another layout".into());
+    }
+    let files = [buffers[3], buffers[0], buffers[1]].map(|buffer| buffer.wrapping_add(FILE_AT).cast::<File>());
+    // SAFETY: the functions have these types; setting a handler gives the one before, which is set again.
+    unsafe {
+        let mut setters = [std::mem::transmute::<*mut c_void, Setter>(address(SETTERS[0])?); SETTERS.len()];
+        for (setter, name) in setters.iter_mut().zip(SETTERS) {
+            *setter = std::mem::transmute::<*mut c_void, Setter>(address(name)?);
+        }
+        let handlers = setters.map(|set| {
+            let fresh = set(std::ptr::null_mut());
+            set(fresh);
+            fresh
+        });
+        let mut found = Library {
+            streams,
+            fresh: [0; STREAM_BYTES],
+            files,
+            pass: files.map(|file| file.read()),
+            globals: std::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> *mut Exceptions>(address(GLOBALS)?),
+            copy_locale: std::mem::transmute::<*mut c_void, CopyLocale>(address(COPY_LOCALE)?),
+            setters,
+            handlers,
+        };
+        let mut fresh = found.fresh;
+        found.read_streams(&mut fresh);
+        found.fresh = fresh;
+        Ok(found)
+    }
 }
 
 pub(super) fn symbol(name: &str) -> Option<*const ()> {
     Some(match name.as_bytes() {
-        n if n == FLUSH.to_bytes() => flush as *const (),
-        n if n == ENDL.to_bytes() => endl as *const (),
+        n if n == SETTERS[0].to_bytes() => set_terminate as *const (),
+        n if n == SETTERS[1].to_bytes() => set_unexpected as *const (),
+        n if n == SETTERS[2].to_bytes() => set_new_handler as *const (),
         b"_ZNSt8ios_base15sync_with_stdioEb" => sync_with_stdio as *const (),
         _ => return None,
     })
 }
 
-/// Calls libstdc++'s function, then flushes what `std::cout` passed on.
+/// Sets a handler of the PE that runs.
 ///
 /// # Safety
-/// Called by a program with libstdc++, on a stream.
-unsafe fn then_flush(stream: *mut c_void, function: fn(&Library) -> Manipulator) -> *mut c_void {
+/// Called by a program with libstdc++.
+unsafe fn set(which: usize, handler: Handler) -> Handler {
     // SAFETY: the caller's promise.
     unsafe {
-        let Some(library) = (*OPEN.get()).as_ref() else { libc::abort() };
-        let result = function(library)(stream);
-        if stream == library.output {
-            libc::fflush(stdout_now());
-        }
-        result
+        let (Some(library), Some(own)) = ((*OPEN.get()).as_ref(), current().libc.cxx.0.as_mut()) else { libc::abort() };
+        own.handlers[which] = Some(handler);
+        library.setters[which](handler)
     }
 }
 
-unsafe extern "C" fn flush(stream: *mut c_void) -> *mut c_void {
-    // SAFETY: the program's stream.
-    unsafe { then_flush(stream, |l| l.flush) }
+unsafe extern "C" fn set_terminate(handler: Handler) -> Handler {
+    // SAFETY: the program's function.
+    unsafe { set(0, handler) }
 }
 
-unsafe extern "C" fn endl(stream: *mut c_void) -> *mut c_void {
-    // SAFETY: the program's stream.
-    unsafe { then_flush(stream, |l| l.endl) }
+unsafe extern "C" fn set_unexpected(handler: Handler) -> Handler {
+    // SAFETY: the program's function.
+    unsafe { set(1, handler) }
+}
+
+unsafe extern "C" fn set_new_handler(handler: Handler) -> Handler {
+    // SAFETY: the program's function, or none.
+    unsafe { set(2, handler) }
 }
 
 /// Streams stay together with libc's: buffers of their own would be all PEs' in common.

@@ -20,6 +20,7 @@ pub(super) fn symbol(name: &str) -> Option<*const ()> {
         "fclose" => close as *const (),
         "fflush" | "fflush_unlocked" => flush as *const (),
         "fcloseall" => close_all as *const (),
+        "fcntl" | "fcntl64" => control as *const (),
         _ => return None,
     })
 }
@@ -38,8 +39,13 @@ unsafe extern "C" fn open(path: *const c_char, mode: *const c_char) -> *mut FILE
 }
 
 unsafe extern "C" fn open_descriptor(fd: c_int, mode: *const c_char) -> *mut FILE {
-    // SAFETY: the program's descriptor and text.
-    kept(unsafe { libc::fdopen(fd, mode) })
+    // SAFETY: the program's descriptor and text. The standard descriptors are the host's.
+    kept(unsafe {
+        match (0..3).contains(&fd) {
+            true => super::streams::open_standard(fd, mode),
+            false => libc::fdopen(fd, mode),
+        }
+    })
 }
 
 unsafe extern "C" fn open_temporary() -> *mut FILE {
@@ -69,6 +75,7 @@ unsafe extern "C" fn reopen(path: *const c_char, mode: *const c_char, stream: *m
             if let Some(at) = current().libc.copy_of(name) {
                 (at as *mut *mut FILE).write_unaligned(file);
             }
+            super::cxx::follow();
         }
         file
     }
@@ -97,6 +104,26 @@ unsafe extern "C" fn flush(file: *mut FILE) -> c_int {
         libc::fflush(stdout_now());
         libc::fflush(stderr_now());
         (0..current().libc.files.len()).map(|i| libc::fflush(current().libc.files[i])).fold(0, |a, b| a | b)
+    }
+}
+
+/// Locks of records are a process's. The other kind is of who has opened the file, which a PE has for itself. The third
+/// argument is a number or a pointer, and where the function takes any.
+unsafe extern "C" fn control(fd: c_int, command: c_int, argument: usize) -> c_int {
+    let command = match command {
+        libc::F_SETLK => libc::F_OFD_SETLK,
+        libc::F_SETLKW => libc::F_OFD_SETLKW,
+        libc::F_GETLK => libc::F_OFD_GETLK,
+        // SAFETY: the program's arguments.
+        other => return unsafe { libc::fcntl(fd, other, argument) },
+    };
+    // SAFETY: the program's lock; this kind wants no process number.
+    unsafe {
+        let lock = argument as *mut libc::flock;
+        if !lock.is_null() {
+            (*lock).l_pid = 0;
+        }
+        libc::fcntl(fd, command, lock)
     }
 }
 

@@ -7,6 +7,7 @@ pub(crate) mod files;
 mod getopt;
 mod messages;
 mod random;
+mod results;
 pub(crate) mod streams;
 mod strtok;
 pub(crate) mod variables;
@@ -27,7 +28,8 @@ pub(crate) struct State {
     environment: environment::Environment,
     streams: streams::Streams,
     files: Vec<*mut libc::FILE>,
-    cxx: cxx::Formats,
+    cxx: cxx::Cxx,
+    results: results::Results,
     getopt_begun: bool,
     /// The program's name, as it was started.
     name: *const c_char,
@@ -45,6 +47,7 @@ impl Default for State {
             streams: Default::default(),
             files: Vec::new(),
             cxx: Default::default(),
+            results: Default::default(),
             getopt_begun: false,
             name: std::ptr::null(),
         }
@@ -63,6 +66,7 @@ pub(crate) fn symbol(name: &str) -> Option<usize> {
         files::symbol,
         cxx::symbol,
         messages::symbol,
+        results::symbol,
     ];
     of.iter().find_map(|f| f(name)).map(|f| f as usize)
 }
@@ -95,8 +99,11 @@ impl State {
         self.variables.environ = environ;
         // SAFETY: the pointers to the arguments and their null lie just before; after the count, if there are none.
         self.name = unsafe { first_argument(environ) };
+        if !self.name.is_null() {
+            self.variables.program_invocation_name = self.name.cast_mut();
+        }
         if cxx {
-            self.cxx = cxx::Formats::fresh();
+            self.cxx = cxx::Cxx::fresh();
         }
         Ok(())
     }
@@ -110,7 +117,7 @@ impl State {
         for &(name, offset) in copies {
             let place = slice.wrapping_add(offset);
             self.copies.push((name, place as usize));
-            let pointer = match name {
+            let pointer: *mut u8 = match name {
                 "stdin" => v.stdin.cast::<u8>(),
                 "stdout" => v.stdout.cast(),
                 "stderr" => v.stderr.cast(),
@@ -122,7 +129,8 @@ impl State {
                     unsafe { place.cast::<c_int>().write_unaligned(value) };
                     continue;
                 }
-                // SAFETY: the others are names of the program, which the host set.
+                "program_invocation_name" | "__progname_full" => v.program_invocation_name.cast(),
+                // SAFETY: the others are short names of the program, which the host set.
                 _ => unsafe { *variables_of_name() }.cast(),
             };
             // SAFETY: the caller's promise.
@@ -144,7 +152,7 @@ impl State {
         // SAFETY: the caller's promise.
         unsafe {
             self.variables.write();
-            self.cxx.exchange();
+            self.cxx.enter();
         }
     }
 
@@ -157,7 +165,7 @@ impl State {
         // SAFETY: the caller's promise.
         unsafe {
             self.variables = Variables::read();
-            self.cxx.exchange();
+            self.cxx.leave();
         }
     }
 
@@ -171,6 +179,7 @@ impl State {
             self.streams.close();
             self.environment.free();
             self.random.free();
+            self.results.free();
         }
     }
 }

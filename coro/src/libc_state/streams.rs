@@ -176,6 +176,7 @@ pub(super) fn symbol(name: &str) -> Option<*const ()> {
     Some(match name {
         "write" | "__write" => write as *const (),
         "writev" => writev as *const (),
+        "read" | "__read" | "__read_chk" => read as *const (),
         "close" | "__close" => close as *const (),
         "fileno" | "fileno_unlocked" => fileno as *const (),
         _ => return None,
@@ -192,6 +193,36 @@ pub(super) unsafe extern "C" fn write(fd: c_int, bytes: *const c_void, len: usiz
         sink(pe, fd, bytes.cast(), len);
         len as isize
     }
+}
+
+/// Only PE 0 has the host's input.
+unsafe extern "C" fn read(fd: c_int, bytes: *mut c_void, len: usize) -> isize {
+    // SAFETY: room of the program.
+    unsafe { if fd == 0 && current().number != 0 { 0 } else { libc::read(fd, bytes, len) } }
+}
+
+unsafe extern "C" fn read_standard(_: *mut c_void, bytes: *mut c_char, len: usize) -> isize {
+    // SAFETY: room of the stream.
+    unsafe { read(0, bytes.cast(), len) }
+}
+
+/// The descriptor is the cookie.
+unsafe extern "C" fn write_standard(fd: *mut c_void, bytes: *const c_char, len: usize) -> isize {
+    // SAFETY: the stream's bytes.
+    unsafe { write(fd as usize as c_int, bytes.cast(), len) }
+}
+
+/// A further stream to a standard descriptor. Closing it leaves the descriptor as it is.
+///
+/// # Safety
+/// Called on a PE's stack with a terminated mode.
+pub(super) unsafe fn open_standard(fd: c_int, mode: *const c_char) -> *mut FILE {
+    let functions = match fd {
+        0 => Functions { read: Some(read_standard), write: None, seek: None, close: None },
+        _ => Functions { read: None, write: Some(write_standard), seek: None, close: None },
+    };
+    // SAFETY: the caller's promise.
+    unsafe { fopencookie(fd as usize as *mut c_void, mode, functions) }
 }
 
 unsafe extern "C" fn writev(fd: c_int, parts: *const libc::iovec, count: c_int) -> isize {

@@ -9,6 +9,7 @@ unsafe extern "C" {
     static mut stderr: *mut FILE;
     static mut environ: *mut *mut c_char;
     static mut optarg: *mut c_char;
+    static mut program_invocation_name: *mut c_char;
     static mut optind: c_int;
     static mut opterr: c_int;
     static mut optopt: c_int;
@@ -22,6 +23,7 @@ pub(crate) struct Variables {
     pub(crate) stderr: *mut FILE,
     pub(crate) environ: *mut *mut c_char,
     pub(crate) optarg: *mut c_char,
+    pub(crate) program_invocation_name: *mut c_char,
     pub(crate) optind: c_int,
     pub(crate) opterr: c_int,
     pub(crate) optopt: c_int,
@@ -29,13 +31,14 @@ pub(crate) struct Variables {
 }
 
 impl Variables {
-    /// What a fresh process has, but for streams and environment.
+    /// What a fresh process has, but for streams, environment and name.
     pub(crate) const FRESH: Variables = Variables {
         stdin: std::ptr::null_mut(),
         stdout: std::ptr::null_mut(),
         stderr: std::ptr::null_mut(),
         environ: std::ptr::null_mut(),
         optarg: std::ptr::null_mut(),
+        program_invocation_name: c"".as_ptr().cast_mut(),
         optind: 1,
         opterr: 1,
         optopt: b'?' as c_int,
@@ -54,6 +57,7 @@ impl Variables {
                 stderr,
                 environ,
                 optarg,
+                program_invocation_name,
                 optind,
                 opterr,
                 optopt,
@@ -73,6 +77,7 @@ impl Variables {
             stderr = self.stderr;
             environ = self.environ;
             optarg = self.optarg;
+            program_invocation_name = self.program_invocation_name;
             optind = self.optind;
             opterr = self.opterr;
             optopt = self.optopt;

@@ -35,12 +35,14 @@ pub(crate) fn compile(name: &str, source: &str, options: &[&str]) -> PathBuf {
     let cxx = options.contains(&"-xc++");
     let (file, program) = (folder.join(format!("{name}.c")), folder.join(name));
     std::fs::write(&file, source).unwrap();
-    // What the host gives by name, or nobody does, is linked from a library that is never loaded.
+    // What the host gives by name, or nobody does, is linked from a library that is never loaded. Its names are of the
+    // class that programs may call.
     let (stub, library) = (folder.join(format!("{name}-stub.c")), folder.join(format!("lib-{name}")));
     std::fs::create_dir_all(&library).unwrap();
     std::fs::write(
         &stub,
-        "void stand(void){} void exit_of_libc(int s){} void nobody_has_this(void){} __thread int elsewhere;",
+        "void shmem_stand(void){} void shmem_exit_of_libc(int s){} void shmem_nobody_has_this(void){} \
+         __thread int shmem_elsewhere;",
     )
     .unwrap();
     let link = ["-shared", "-fPIC", "-Wl,-soname,libsma.so.0", "-o"];
@@ -96,7 +98,7 @@ impl Default for Setup<'_> {
 
 pub(crate) fn prepare(program: &Path) -> Result<Image, Refusal> {
     let exit = libc::exit as *const () as usize;
-    let names = Names::from([("stand".into(), stand as *const () as usize), ("exit_of_libc".into(), exit)]);
+    let names = Names::from([("shmem_stand".into(), stand as *const () as usize), ("shmem_exit_of_libc".into(), exit)]);
     Image::prepare(Program::read(program)?, &names)
 }
 

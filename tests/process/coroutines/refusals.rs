@@ -22,7 +22,7 @@ fn programs_that_need_processes_are_refused_with_the_reason() {
         ("virtual_time/busy.c", "fork", "starts or replaces a process"),
         ("virtual_time/sleep.c", "system", "starts or replaces a process"),
         ("virtual_time/ends_early.c", "alarm", "sets a timer of the whole process"),
-        ("virtual_time/sets.c", "dup2", "changes what all PEs of one process share"),
+        ("virtual_time/sets.c", "pthread_create", "starts threads"),
     ] {
         let program = compile(&format!("tests/c/{source}"));
         refused(&program, &[&program.display().to_string(), &format!("it calls {call}, which {why}")]);
@@ -63,6 +63,19 @@ fn programs_built_otherwise_are_refused_with_the_remedy() {
     }
     let program = built(&test, "oshc++", &["-fPIE", "-pie"], STREAM).expect("every compiler can");
     refused(&program, &["it has a copy of _ZSt4cout", "compile with -fPIC (oshcc -fPIC)"]);
+}
+
+#[test]
+fn what_nobody_has_checked_is_refused_and_auto_takes_processes() {
+    let test = Test::new("coroutines-unchecked");
+    let source = "#include <shmem.h>\n#include <syslog.h>\n\
+                  int main(void) { shmem_init(); setlogmask(255); shmem_finalize(); return 0; }\n";
+    let program = built(&test, "oshcc", &[], ("unchecked.c", source)).expect("every compiler can");
+    let why = "it calls setlogmask, which has not been checked for PEs in one process";
+    refused(&program, &[why]);
+    let done = run(&test, "auto", &["-n", "2"], &program, &[]);
+    assert!(done.code() == 0 && done.stderr.contains("PEs are processes: ") && done.stderr.contains(why), "{done}");
+    test.assert_clean();
 }
 
 #[test]

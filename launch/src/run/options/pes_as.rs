@@ -88,14 +88,22 @@ fn by_options(args: &RunArgs, mpi: bool) -> Option<Obstacle> {
 #[cfg(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu"))]
 fn by_program(file: &Path) -> Option<Obstacle> {
     const LIBRARY: &str = "libsma.so";
-    match angara_coro::Program::read(file) {
-        Ok(program) if program.needs(LIBRARY) => None,
-        Ok(_) => Some(Obstacle {
+    let refusal = match angara_coro::Program::read(file) {
+        Ok(program) if program.needs(LIBRARY) => return None,
+        Ok(_) => None,
+        // Any program has something that nobody has checked; of one for OpenSHMEM that is the reason.
+        Err(refusal) => Some(refusal).filter(|_| {
+            let libraries = angara_coro::Program::libraries(file);
+            libraries.is_none_or(|all| all.iter().any(|l| l.starts_with(LIBRARY)))
+        }),
+    };
+    Some(match refusal {
+        Some(refusal) => Obstacle { why: refusal.to_string(), remedy: String::new() },
+        None => Obstacle {
             why: format!("{}: it is not linked with {LIBRARY}", file.display()),
             remedy: "compile it with oshcc".into(),
-        }),
-        Err(refusal) => Some(Obstacle { why: refusal.to_string(), remedy: String::new() }),
-    }
+        },
+    })
 }
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu")))]
