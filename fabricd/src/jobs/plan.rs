@@ -318,9 +318,10 @@ mod tests {
         let mut endpoints = Endpoints::default();
         let first = try_plan(&spec(8, 2), &mut endpoints).expect("fits");
         assert_eq!(first.entries.iter().map(|e| e.endpoint).collect::<Vec<_>>(), [0, 1, 0, 1, 0, 1, 0, 1]);
-        let second = try_plan(&spec(2, 2), &mut endpoints).expect("fits");
+        let node_0 = JobSpec { map: Map::List(vec![0; 2]), ..spec(2, 2) };
+        let second = try_plan(&node_0, &mut endpoints).expect("fits");
         assert_eq!(second.entries.iter().map(|e| (e.node, e.endpoint)).collect::<Vec<_>>(), [(0, 2), (0, 3)]);
-        // Node 0 is full: others are taken, unless it was asked for.
+        // Others have fewer PEs, and node 0 is full: it is not taken, unless it was asked for.
         let next = try_plan(&spec(1, 1), &mut endpoints).expect("there are others");
         assert_eq!((next.entries[0].node, next.entries[0].endpoint), (1, 2));
         let wanted = JobSpec { map: Map::List(vec![0]), ..spec(1, 1) };
