@@ -136,8 +136,8 @@ struct DriverState<'a> {
     next_look: usize,
     /// The interval at the last look, where there was one.
     interval: Option<Interval>,
-    /// It was narrow and reliable, and the network carried its load.
-    good: bool,
+    /// It was as narrow as asked.
+    narrow: bool,
     /// Enough is measured.
     enough: bool,
     probe: Probing,
@@ -189,7 +189,7 @@ impl<'a> DriverState<'a> {
             overload: None,
             next_look: 0,
             interval: None,
-            good: false,
+            narrow: false,
             enough: false,
             probe: Probing { min: u64::MAX, ..Probing::default() },
             created: 0,
@@ -221,7 +221,7 @@ impl<'a> DriverState<'a> {
     fn begin(&mut self) {
         self.record = Record::new(self.cycle);
         self.settled = Some(0);
-        (self.next_look, self.interval, self.good, self.enough) = (0, None, false, false);
+        (self.next_look, self.interval, self.narrow, self.enough) = (0, None, false, false);
         self.mark();
     }
 
@@ -313,20 +313,18 @@ impl<'a> DriverState<'a> {
         let cycles = self.cycle - self.measured_from();
         if self.saturated {
             let warm = self.experiment.schedule.warmup.is_some() || self.measured_from() >= SATURATED_MIN;
-            (self.good, self.enough) = (false, warm && cycles >= SATURATED_MIN && measured.pushed() >= GROWTH_PARTS);
+            (self.narrow, self.enough) = (false, warm && cycles >= SATURATED_MIN && measured.pushed() >= GROWTH_PARTS);
             return;
         }
         self.interval = measured.latency();
-        let good = self.interval.is_some_and(|interval| {
-            // A window shorter than a few latencies would see the fast messages of its beginning only.
-            let long = cycles as f64 * self.network.cycle() as f64 > 5.0 * interval.mean;
-            let narrow = interval.half_width <= self.experiment.schedule.precision * interval.mean;
-            long && narrow && interval.reliable() && measured.pushed() >= FINE
-        });
+        let Some(interval) = self.interval else { return };
+        // A window shorter than a few latencies would see the fast messages of its beginning only.
+        let long = cycles as f64 * self.network.cycle() as f64 > 5.0 * interval.mean && measured.pushed() >= FINE;
+        let narrow = interval.half_width <= self.experiment.schedule.precision * interval.mean;
         let carried = overload.is_none() && growth.is_some_and(|growth| growth.is_none());
         // An interval that is narrow by chance is less so at the next look.
-        self.enough = good && self.good && carried;
-        self.good = good;
+        self.enough = long && interval.reliable() && carried && narrow && self.narrow;
+        self.narrow = narrow;
     }
 
     /// How fast what waits becomes more: in the time measured, without the first quarter of a run whose warm-up nobody
@@ -338,7 +336,7 @@ impl<'a> DriverState<'a> {
             Some(_) => self.skipped().max(batches.pushed() / 4),
             None => batches.pushed() / 2,
         };
-        Growth::of(&batches.after(skipped).coarse(GROWTH_PARTS))
+        Growth::of(&batches.after(skipped).parts(GROWTH_PARTS))
     }
 
     /// The endpoint that seems to be asked for more than it gets. Before the latency has settled, which it may never do

@@ -186,7 +186,7 @@ impl Interval {
 const BATCHES_MAX: usize = 512;
 /// Parts whose neighbours are compared, to find out how long fluctuations last.
 pub const FINE: usize = 64;
-/// Parts whose differences say how well the mean is known.
+/// Parts whose differences say how well the mean is known, at least.
 const COARSE: usize = 16;
 /// Largest correlation of neighbouring parts with which an interval counts as reliable. Of a process whose
 /// correlation falls exponentially, parts of three correlation times have 0.16.
@@ -241,6 +241,13 @@ impl Batches {
         self.merged[spare..].chunks(each).map(sum).collect()
     }
 
+    /// Batches of equal length, the latest ones: at least `parts` where there are as many, and fewer than twice that, so
+    /// that less than one of them is left out.
+    pub fn parts(&self, parts: usize) -> Vec<Batch> {
+        let each = (self.merged.len() / parts).max(1);
+        self.coarse((self.merged.len() / each).max(1))
+    }
+
     /// Everything pushed.
     pub fn total(&self) -> Batch {
         let all = self.merged.iter().chain(self.partial.as_ref().map(|(b, _)| b));
@@ -253,20 +260,22 @@ impl Batches {
     /// of latency − mean over [`COARSE`] consecutive parts.
     pub fn latency(&self) -> Option<Interval> {
         let mean = self.total().mean()?;
-        let deviations = |parts: usize| -> Vec<f64> {
-            self.coarse(parts).iter().map(|b| b.latency as f64 - mean * b.arrived as f64).collect()
+        let deviations = |parts: &[Batch]| -> Vec<f64> {
+            parts.iter().map(|b| b.latency as f64 - mean * b.arrived as f64).collect()
         };
-        let parts = deviations(COARSE);
+        let coarse = self.parts(COARSE);
+        let parts = deviations(&coarse);
         if parts.len() < 2 {
             return None;
         }
-        let arrived: u64 = self.coarse(COARSE).iter().map(|b| b.arrived).sum();
+        let arrived: u64 = coarse.iter().map(|b| b.arrived).sum();
         let (_, error) = mean_and_error(&parts);
-        // Neighbours that still go together make the sum less certain.
-        let together = correlation(&parts).clamp(0.0, 0.9);
+        // Neighbours that still go together make the sum less certain. That few of them are seen to go together less
+        // than they do, as the mean is theirs: by one in so many on average.
+        let together = (correlation(&parts) + 1.0 / parts.len() as f64).clamp(0.0, 0.9);
         let wider = ((1.0 + together) / (1.0 - together)).sqrt();
         let half_width = student_95(parts.len() - 1) * error * parts.len() as f64 * wider / arrived as f64;
-        Some(Interval { mean, half_width, correlation: correlation(&deviations(FINE)) })
+        Some(Interval { mean, half_width, correlation: correlation(&deviations(&self.coarse(FINE))) })
     }
 }
 
@@ -365,7 +374,7 @@ mod tests {
             all.latency().unwrap()
         };
         assert!(run(64, 1).correlation > 0.3, "{:?}", run(64, 1));
-        let long: Vec<Interval> = (0..200).map(|seed| run(8000, seed)).filter(Interval::reliable).collect();
+        let long: Vec<Interval> = (0..200).map(|seed| run(16_000, seed)).filter(Interval::reliable).collect();
         let covered = long.iter().filter(|i| (i.mean - 100_000.0).abs() <= i.half_width).count();
         assert!(long.len() > 120, "{}", long.len());
         let share = covered as f64 / long.len() as f64;

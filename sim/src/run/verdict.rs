@@ -7,7 +7,7 @@ use std::fmt;
 pub(super) const BATCHES_MIN: usize = 20;
 /// Parts into which a run is cut to see whether it has, at most.
 pub(super) const PARTS: usize = 40;
-/// Parts into which the time measured is cut to see what piles up.
+/// Parts into which the time measured is cut to see what piles up, at least.
 pub(crate) const GROWTH_PARTS: usize = 16;
 /// Half-widths of the 95 % interval by which a growth is above 0 before it is concluded: 4.3 standard errors. A run that
 /// is looked at thirty times sees as much by chance once in a hundred runs at most.

@@ -218,7 +218,7 @@ impl<'a> Stage<'a> {
     /// Says which jobs the network does not carry.
     fn judge(&mut self) {
         for measured in &mut self.measured {
-            measured.growth = Growth::of(&measured.batches.coarse(GROWTH_PARTS));
+            measured.growth = Growth::of(&measured.batches.parts(GROWTH_PARTS));
         }
     }
 }
