@@ -707,4 +707,6 @@ fn ports(experiment: &Experiment) -> Ports {
 }
 
 #[cfg(test)]
+mod seeds;
+#[cfg(test)]
 mod tests;
