@@ -37,6 +37,8 @@ const SATURATED_MIN: u64 = 5000;
 /// Between two attempts to end, a run becomes longer by this factor: the more often one looks, the
 /// likelier the interval is narrow by chance.
 const LOOK_AGAIN: f64 = 1.2;
+/// A run ends when its interval has been good from some time to that many times it.
+const SEEN_AGAIN: usize = 2;
 /// Messages a source may have under way; a source with more is hopelessly behind, and creates no
 /// more until some arrive, so that a saturated run does not eat all memory. Arrivals count from the end of their batch
 /// on, when all processes hear of them.
@@ -136,8 +138,8 @@ struct DriverState<'a> {
     next_look: usize,
     /// The interval at the last look, where there was one.
     interval: Option<Interval>,
-    /// It was as narrow as asked.
-    narrow: bool,
+    /// Batches measured when it became as narrow as asked, reliable and of a load that is carried, and stayed so.
+    good_since: Option<usize>,
     /// Enough is measured.
     enough: bool,
     probe: Probing,
@@ -189,7 +191,7 @@ impl<'a> DriverState<'a> {
             overload: None,
             next_look: 0,
             interval: None,
-            narrow: false,
+            good_since: None,
             enough: false,
             probe: Probing { min: u64::MAX, ..Probing::default() },
             created: 0,
@@ -221,7 +223,7 @@ impl<'a> DriverState<'a> {
     fn begin(&mut self) {
         self.record = Record::new(self.cycle);
         self.settled = Some(0);
-        (self.next_look, self.interval, self.narrow, self.enough) = (0, None, false, false);
+        (self.next_look, self.interval, self.good_since, self.enough) = (0, None, None, false);
         self.mark();
     }
 
@@ -313,7 +315,8 @@ impl<'a> DriverState<'a> {
         let cycles = self.cycle - self.measured_from();
         if self.saturated {
             let warm = self.experiment.schedule.warmup.is_some() || self.measured_from() >= SATURATED_MIN;
-            (self.narrow, self.enough) = (false, warm && cycles >= SATURATED_MIN && measured.pushed() >= GROWTH_PARTS);
+            (self.good_since, self.enough) =
+                (None, warm && cycles >= SATURATED_MIN && measured.pushed() >= GROWTH_PARTS);
             return;
         }
         self.interval = measured.latency();
@@ -322,9 +325,11 @@ impl<'a> DriverState<'a> {
         let long = cycles as f64 * self.network.cycle() as f64 > 5.0 * interval.mean && measured.pushed() >= FINE;
         let narrow = interval.half_width <= self.experiment.schedule.precision * interval.mean;
         let carried = overload.is_none() && growth.is_some_and(|growth| growth.is_none());
-        // An interval that is narrow by chance is less so at the next look.
-        self.enough = long && interval.reliable() && carried && narrow && self.narrow;
-        self.narrow = narrow;
+        // A run in which rare congestion has not come yet looks better than it is: what is good after a time must
+        // still be so after twice that.
+        let good = long && interval.reliable() && carried && narrow;
+        self.good_since = good.then(|| self.good_since.unwrap_or(measured.pushed()));
+        self.enough = self.good_since.is_some_and(|since| measured.pushed() >= SEEN_AGAIN * since);
     }
 
     /// How fast what waits becomes more: in the time measured, without the first quarter of a run whose warm-up nobody
