@@ -56,7 +56,6 @@ fn verdicts_on_both_sides_of_the_knee_are_right() {
 
 #[test]
 fn intervals_hold_the_truth_near_the_knee() {
-    // Latency of one run of 800,000 cycles of seed 1001, after 20,000.
     let covers = |of: &Known, load: f64, seeds: u32, precision: f64, truth: f64| {
         let runs = (1..=seeds).map(|seed| at(of, load / of.knee, seed, &format!("precision = {precision}\n")));
         let covers = runs.filter(|o| (o.packet_latency_cycles.unwrap() - truth).abs() <= o.confidence.unwrap());
@@ -75,5 +74,5 @@ fn intervals_hold_the_truth_near_the_knee() {
     assert!(covers >= 15, "{covers} of 16");
 }
 
-const TRUTHS: [(Known, f64, f64); 4] =
-    [(LARGE_TORUS, 0.6, 0.0), (TORUS, 0.84, 21.127), (TREE, 0.69, 0.0), (HYPERX, 0.665, 0.0)];
+/// Network, load, and mean latency in one run of 5,000,000, 800,000 and 800,000 cycles after 20,000.
+const TRUTHS: [(Known, f64, f64); 3] = [(LARGE_TORUS, 0.6, 32.235), (TORUS, 0.84, 21.127), (HYPERX, 0.665, 49.83)];
