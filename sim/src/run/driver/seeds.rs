@@ -70,8 +70,18 @@ fn intervals_hold_the_truth_near_the_knee() {
         }
         return;
     }
+    // Of so few, 12 would be few: that happens to intervals of 95 % once in a thousand times.
     let covers = covers(&TORUS, 0.84, 16, 0.03, TRUTHS[1].2);
-    assert!(covers >= 15, "{covers} of 16");
+    assert!(covers >= 12, "{covers} of 16");
+}
+
+#[test]
+fn no_run_ends_at_the_first_look_at_which_it_seems_good() {
+    // 64 batches of 50 cycles are needed for such a look, and twice that to see it again.
+    for seed in 1..=12 {
+        let o = at(&TORUS, 0.95, seed, "precision = 0.05\n");
+        assert!(o.measured_cycles >= 2 * 64 * 50, "seed {seed}: {} cycles", o.measured_cycles);
+    }
 }
 
 /// Network, load, and mean latency in one run of 5,000,000, 800,000 and 800,000 cycles after 20,000.
