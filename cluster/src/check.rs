@@ -67,7 +67,8 @@ pub fn check(cluster: &Cluster, me: HostId) -> Vec<Finding> {
     let own = bindable(&cluster.hosts[me.index()], &mut found);
     let mut links: BTreeMap<HostId, usize> = BTreeMap::new();
     for crossing in cluster.crossings().iter().filter(|c| c.from_host == me) {
-        *links.entry(crossing.to_host).or_default() += 1;
+        // A cable is two links.
+        *links.entry(crossing.to_host).or_default() += 2;
     }
     for (&peer, &count) in &links {
         found.push(reach(cluster, &own, &cluster.hosts[peer.index()], count));
@@ -178,12 +179,8 @@ fn judge(cluster: &Cluster, title: &str, at: SocketAddr, mtu: Option<u32>, heard
         Heard::Refused => "the host answers, but no daemon listens there yet",
     };
     let wanted = cluster.mtu.map(u32::from);
-    let needed = angara_net::DATAGRAM_MIN as u32 + if at.is_ipv4() { 28 } else { 48 };
     match (mtu, wanted) {
-        (Some(mtu), _) if mtu < needed => error(format!(
-            "{title}: the path to {at} carries packets of {mtu} bytes, and a trunk needs {needed}; \
-             raise the interface's (`ip link set … mtu {needed}`)"
-        )),
+        (Some(mtu), _) if mtu < needed(at) => error(format!("{title}: {}", narrow(at, mtu))),
         (Some(mtu), Some(wanted)) if wanted > mtu => error(format!(
             "{title}: the path to {at} carries packets of {mtu} bytes, but mtu = {wanted}; \
              write mtu = {mtu}, or raise the interface's (`ip link set … mtu {wanted}`)"
@@ -196,6 +193,33 @@ fn judge(cluster: &Cluster, title: &str, at: SocketAddr, mtu: Option<u32>, heard
     }
 }
 
+/// The smallest MTU of a path that a trunk can do with.
+fn needed(at: SocketAddr) -> u32 {
+    angara_net::DATAGRAM_MIN as u32 + if at.is_ipv4() { 28 } else { 48 }
+}
+
+fn narrow(at: SocketAddr, mtu: u32) -> String {
+    let needed = needed(at);
+    format!(
+        "the path to {at} carries packets of {mtu} bytes (MTU), and a trunk needs {needed}; raise the interface's \
+         (`ip link set … mtu {needed}`)"
+    )
+}
+
+/// Why there will be no trunk from host `me` to some others, as far as this machine knows: their paths carry only short packets.
+pub fn narrow_paths(cluster: &Cluster, me: HostId) -> Vec<(HostId, String)> {
+    let own: Vec<IpAddr> =
+        cluster.hosts[me.index()].addresses.iter().flat_map(|a| a.resolve()).flatten().map(|a| a.ip()).collect();
+    let why = |host: HostId| {
+        let mut known = cluster.hosts[host.index()].addresses.iter().flat_map(|a| a.resolve()).flatten();
+        known.find_map(|at| {
+            let mtu = path_mtu(&connected_to(&own, at).ok()?)?;
+            (mtu < needed(at)).then(|| (host, narrow(at, mtu)))
+        })
+    };
+    cluster.ids().filter(|host| *host != me).filter_map(why).collect()
+}
+
 /// What came back after an empty datagram, which every daemon drops.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Heard {
@@ -204,7 +228,8 @@ enum Heard {
     Refused,
 }
 
-fn probe(own: &[IpAddr], to: SocketAddr) -> io::Result<(Option<u32>, Heard)> {
+/// A socket of an own address for one peer.
+fn connected_to(own: &[IpAddr], to: SocketAddr) -> io::Result<UdpSocket> {
     let any = || match to {
         SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
         SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
@@ -212,10 +237,20 @@ fn probe(own: &[IpAddr], to: SocketAddr) -> io::Result<(Option<u32>, Heard)> {
     let from = own.iter().copied().find(|ip| ip.is_ipv4() == to.is_ipv4()).unwrap_or_else(any);
     let socket = UdpSocket::bind((from, 0))?;
     socket.connect(to)?;
-    let mtu = match to {
-        SocketAddr::V4(_) => sockopt::ip_mtu(&socket),
-        SocketAddr::V6(_) => sockopt::ipv6_mtu(&socket),
+    Ok(socket)
+}
+
+/// What this machine knows of the path of a socket.
+fn path_mtu(socket: &UdpSocket) -> Option<u32> {
+    let mtu = match socket.peer_addr().ok()? {
+        SocketAddr::V4(_) => sockopt::ip_mtu(socket),
+        SocketAddr::V6(_) => sockopt::ipv6_mtu(socket),
     };
+    mtu.ok().filter(|&mtu| mtu > 0)
+}
+
+fn probe(own: &[IpAddr], to: SocketAddr) -> io::Result<(Option<u32>, Heard)> {
+    let socket = connected_to(own, to)?;
     socket.set_read_timeout(Some(ANSWER))?;
     socket.send(&[])?;
     let heard = match socket.recv(&mut [0]) {
@@ -224,7 +259,7 @@ fn probe(own: &[IpAddr], to: SocketAddr) -> io::Result<(Option<u32>, Heard)> {
         Err(e) => return Err(e),
         Ok(_) => Heard::Nothing,
     };
-    Ok((mtu.ok().filter(|&mtu| mtu > 0), heard))
+    Ok((path_mtu(&socket), heard))
 }
 
 #[cfg(test)]
@@ -269,7 +304,7 @@ mod tests {
         let found = check(&c, HostId::new(0));
         said(&found, Severity::Warning, "is in use");
         said(&found, Severity::Error, "/nonexistent/key");
-        said(&found, Severity::Fine, "host b (4 links): 127.0.0.2:9, path MTU 65");
+        said(&found, Severity::Fine, "host b (8 links): 127.0.0.2:9, path MTU 65");
         let found = check(&c, HostId::new(1));
         said(&found, Severity::Fine, "own address 127.0.0.2:9 can be bound");
         let hosts = vec![host("a", "192.0.2.1", &[0, 1, 4, 5]), host("b", "127.0.0.2:9", &[2, 3, 6, 7])];

@@ -76,7 +76,7 @@ fn describe(o: &Options) -> ExitCode {
     if let Some(Membership { cluster, host }) = &o.cluster {
         let _ = writeln!(text, "cluster       {} (hosts: {})", cluster.path.display(), cluster.hosts.len());
         let _ = writeln!(text, "host          {}", cluster.hosts[host.index()].name);
-        let _ = writeln!(text, "crossing      {} links", cluster.crossings().len() / 2);
+        let _ = writeln!(text, "crossing      {} links", cluster.crossings().len());
         for finding in check(cluster, *host) {
             let _ = writeln!(text, "{finding}");
             worst = worst.max(finding.severity);

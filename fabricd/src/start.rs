@@ -11,6 +11,7 @@ use crate::sockets::seqpacket::Listener;
 use crate::sockets::{adapter, control};
 use crate::web::{self, ListenError};
 use angara_abi::shm::{Source, can_seal_writes};
+use angara_cluster::check::narrow_paths;
 use angara_protocol::launch::private_parents;
 use serde::Serialize;
 use std::io::{self, Write};
@@ -150,6 +151,12 @@ async fn serve(options: Options, inside: Option<Inside>, ready: impl FnOnce(&Sta
     let daemon = Rc::new(Daemon::new(options, data.clone(), Box::new(Real)).with_memory(source));
     if let Some(wishes) = wishes {
         tokio::task::spawn_local(inside::serve(daemon.clone(), wishes));
+    }
+    if let Some(messages) = &daemon.cluster.messages {
+        for (host, why) in narrow_paths(&messages.member.cluster, messages.me) {
+            tracing::error!(host = messages.name(host), why, "no trunk");
+            messages.expect_nothing_of(host, why);
+        }
     }
     let looks = web::bind(&daemon, &dir)?;
     looks.serve(&daemon);

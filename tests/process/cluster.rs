@@ -7,7 +7,8 @@ use angara_tests::process::{PATIENCE, poll_until};
 use angara_tests::{Test, tools};
 use rustix::process::Signal;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 /// Longest a program may take on a busy machine.
@@ -265,6 +266,32 @@ fn a_daemon_that_is_shut_down_is_named_and_jobs_without_a_pe_there_go_on() {
     }
     let left = || test.processes().iter().all(|p| p.comm == "fabricd");
     assert!(poll_until(left), "left: {:?}", test.processes());
+    cluster.shutdown();
+    test.assert_clean();
+}
+
+#[test]
+fn a_path_for_short_packets_only_is_no_trunk_and_is_named() {
+    let test = Test::new("cluster-mtu");
+    let hosts = match Hosts::namespaces(2) {
+        Ok(hosts) => hosts,
+        Err(why) => return println!("skipped: no network namespaces with veth and a bridge here: {why}"),
+    };
+    for host in 0..2 {
+        let words = hosts.words(host);
+        let mut narrow = Command::new(&words[0]);
+        narrow.args(&words[1..]).args(["ip", "link", "set", "eth0", "mtu", "576"]);
+        assert!(narrow.status().expect("ip runs").success());
+    }
+    let mut cluster = Cluster::prepare(&test, "4x2", hosts, "", &[]);
+    (0..2).for_each(|host| cluster.spawn(host));
+    for host in 0..2 {
+        let peer = || cluster.status(host).peers[0].clone();
+        assert!(poll_until(|| peer().why.contains("576 bytes (MTU)") && peer().why.contains("1228")), "{:?}", peer());
+        assert!(!peer().up, "{:?}", peer());
+    }
+    let done = test.run(cluster.run(&["-n", "8"], Path::new("/bin/true"))).failure(&["the job needs 8", "h1"]);
+    assert!(done.stderr.contains("cluster status"), "{done}");
     cluster.shutdown();
     test.assert_clean();
 }

@@ -115,4 +115,4 @@ impl Config {
     }
 }
 
-const _: () = assert!(HELLO < MTU_MIN);
+const _: () = assert!(HELLO == MTU_MIN);

@@ -3,7 +3,7 @@
 //! ```text
 //! every datagram   0 kind u8 · 1 key id u8 · 2 from u16 · 4 to u16 · 6 zero u16 · 8 cluster tag u32 ·
 //!                 12 session u32 · 16 number u64 · 24 body … · tag [16]
-//! hello body       nonce [16] · echo [16] · window u32 · mtu u32
+//! hello body       nonce [16] · echo [16] · window u32 · mtu u32 · zeros up to 1,200 bytes in all
 //! session body     blocks, each starting with its type:
 //!   padding        0
 //!   ack            1 u8 · extra ranges u8 · delay us u16 · largest u64 · first u32 · next u64 · room u32 ·
@@ -13,11 +13,15 @@
 //!   close          4 u8
 //! ```
 
+use crate::config::MTU_MIN;
 use std::ops::Range;
 
 pub(crate) const HEADER: usize = 24;
 pub(crate) const TAG: usize = 16;
-pub(crate) const HELLO: usize = HEADER + 40 + TAG;
+/// What a hello says.
+const BODY: usize = 40;
+/// As long as the datagrams that every path must carry: no session begins where only short ones pass.
+pub(crate) const HELLO: usize = MTU_MIN;
 pub(crate) const ACK: usize = 28;
 pub(crate) const ACK_RANGE: usize = 8;
 /// Ranges an acknowledgement names beside the highest.
@@ -118,6 +122,7 @@ impl Hello {
         out.extend_from_slice(&self.echo);
         out.extend_from_slice(&self.window.to_le_bytes());
         out.extend_from_slice(&self.mtu.to_le_bytes());
+        out.resize(out.len() + HELLO - HEADER - BODY - TAG, 0);
     }
 
     pub(crate) fn decode(mut body: &[u8]) -> Option<Hello> {

@@ -194,6 +194,13 @@ impl HostMessages {
         last + 1 + (me + hosts - (last + 1) % hosts) % hosts
     }
 
+    /// Notes why a trunk that has not come up will not.
+    pub(crate) fn expect_nothing_of(&self, host: HostId, why: String) {
+        if let Some(trunk) = self.trunks.borrow_mut().get_mut(&host).filter(|trunk| !trunk.up) {
+            trunk.why = why;
+        }
+    }
+
     /// Notes what became of a trunk, and tells everybody.
     pub(crate) fn set_trunk(&self, host: HostId, trunk: TrunkState) -> Vec<Incoming> {
         let session = trunk.up.then_some(trunk.session);
