@@ -211,7 +211,8 @@ impl Fabric {
         }
         let end = self.adapters.chip.handled + events;
         while self.adapters.chip.handled < end {
-            match self.adapters.chip.peek(to) {
+            // Whoever supplies memory, posts, or hands over frames may do so before the next event.
+            match self.adapters.chip.events.peek_due(to) {
                 Some(next) => drop(self.run_tick::<false>(next)),
                 None => {
                     self.rest();

@@ -292,3 +292,39 @@ fn a_read_of_memory_that_is_not_there_fails_in_another_fabric() {
     }
     j.parts.iter().for_each(|f| assert_eq!(f.in_flight(), (0, 0)));
 }
+
+/// Hosts that are joined by trunks have no common time: each goes as far as the clock on the wall allows, to any picosecond, and
+/// frames count from the moment they come. Where an effect waits for memory the present stays at the last event.
+#[test]
+fn frames_come_at_any_time_between_two_events() {
+    for seed in 0..20 {
+        let ports: Vec<Port> = (0..4).map(port).collect();
+        let mut j = Joined::new("4", 2, &ports);
+        let mut dice = Dice(seed * 100_000);
+        let (mut to, mut asked, mut done) = (0, 0, 0);
+        while done < 100 {
+            to += 1 + dice.below(500);
+            for i in 0..2 {
+                j.parts[i].run_some_until(to, 1 + dice.below(8));
+                for link in j.parts[i].boundary_links() {
+                    while let Some((_, frame)) = j.parts[i].poll_transmit(link) {
+                        let far = j.parts[i].shape().neighbour(link.node, link.dir).unwrap();
+                        let there = if j.parts[i].owns(link.node) { far } else { link.node };
+                        j.part(there).handle_frame(link, 0, frame).unwrap();
+                    }
+                }
+                if dice.below(30) == 0 {
+                    j.apply(i);
+                }
+            }
+            if asked < 100 && dice.below(10) == 0 {
+                let (from, target) = (port(dice.below(4) as u32), port(dice.below(4) as u32));
+                let op = Op::Read { to: target, remote: heap(0), local: heap(4096), len: 1 + dice.below(2000) as u32 };
+                let part = j.part(from.node);
+                asked += u32::from(part.inject(from, JOB, Class::Get, op, part.now(), asked.into()).is_ok());
+            }
+            done = j.trace.iter().filter(|(_, _, what)| what.ends_with("Complete")).count();
+            assert!(to < 10_000_000_000, "seed {seed}: {done} of 100 by {to} ps");
+        }
+    }
+}

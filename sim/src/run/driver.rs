@@ -13,7 +13,7 @@ use super::experiment::Experiment;
 use super::latencies::Latencies;
 use super::outcome::{Outcome, Percentiles, ProbeOutcome, peak_rss_bytes};
 use super::record::{Record, Start};
-use super::stats::{Batch, FINE, Interval};
+use super::stats::{Batch, Batches, FINE, Interval};
 use super::together::{limbs, whole};
 use super::verdict::{GROWTH_PARTS, Growth, PARTS, settled};
 use crate::Error;
@@ -37,8 +37,8 @@ const SATURATED_MIN: u64 = 5000;
 /// Between two attempts to end, a run becomes longer by this factor: the more often one looks, the
 /// likelier the interval is narrow by chance.
 const LOOK_AGAIN: f64 = 1.2;
-/// A run ends when its interval has been good from some time to that many times it.
-const SEEN_AGAIN: usize = 2;
+/// Looks count from when this share of the time measured was.
+const REMEMBERED: f64 = 0.25;
 /// Messages a source may have under way; a source with more is hopelessly behind, and creates no
 /// more until some arrive, so that a saturated run does not eat all memory. Arrivals count from the end of their batch
 /// on, when all processes hear of them.
@@ -136,10 +136,10 @@ struct DriverState<'a> {
     overload: Option<Overload>,
     /// Batches of the record with which the run may end at the earliest.
     next_look: usize,
+    /// Batches measured and the half-width of their interval, at each look.
+    looks: Vec<(usize, f64)>,
     /// The interval at the last look, where there was one.
-    interval: Option<Interval>,
-    /// Batches measured when it became as narrow as asked, reliable and of a load that is carried, and stayed so.
-    good_since: Option<usize>,
+    last: Option<Interval>,
     /// Enough is measured.
     enough: bool,
     probe: Probing,
@@ -190,8 +190,8 @@ impl<'a> DriverState<'a> {
             saturated: false,
             overload: None,
             next_look: 0,
-            interval: None,
-            good_since: None,
+            looks: Vec::new(),
+            last: None,
             enough: false,
             probe: Probing { min: u64::MAX, ..Probing::default() },
             created: 0,
@@ -223,7 +223,8 @@ impl<'a> DriverState<'a> {
     fn begin(&mut self) {
         self.record = Record::new(self.cycle);
         self.settled = Some(0);
-        (self.next_look, self.interval, self.good_since, self.enough) = (0, None, None, false);
+        (self.next_look, self.last, self.enough) = (0, None, false);
+        self.looks.clear();
         self.mark();
     }
 
@@ -315,21 +316,33 @@ impl<'a> DriverState<'a> {
         let cycles = self.cycle - self.measured_from();
         if self.saturated {
             let warm = self.experiment.schedule.warmup.is_some() || self.measured_from() >= SATURATED_MIN;
-            (self.good_since, self.enough) =
-                (None, warm && cycles >= SATURATED_MIN && measured.pushed() >= GROWTH_PARTS);
+            self.enough = warm && cycles >= SATURATED_MIN && measured.pushed() >= GROWTH_PARTS;
             return;
         }
-        self.interval = measured.latency();
-        let Some(interval) = self.interval else { return };
+        self.enough = false;
+        let Some(Interval { half_width, .. }) = measured.latency() else { return };
+        self.looks.push((measured.pushed(), half_width));
+        self.last = self.interval(&measured);
+        let Some(interval) = self.last else { return };
         // A window shorter than a few latencies would see the fast messages of its beginning only.
         let long = cycles as f64 * self.network.cycle() as f64 > 5.0 * interval.mean && measured.pushed() >= FINE;
         let narrow = interval.half_width <= self.experiment.schedule.precision * interval.mean;
         let carried = overload.is_none() && growth.is_some_and(|growth| growth.is_none());
-        // A run in which rare congestion has not come yet looks better than it is: what is good after a time must
-        // still be so after twice that.
-        let good = long && interval.reliable() && carried && narrow;
-        self.good_since = good.then(|| self.good_since.unwrap_or(measured.pushed()));
-        self.enough = self.good_since.is_some_and(|since| measured.pushed() >= SEEN_AGAIN * since);
+        self.enough = long && interval.reliable() && carried && narrow;
+    }
+
+    /// The mean latency of these batches and its interval. A run that ends when its interval is narrow enough ends when it is so by
+    /// chance, too, in particular before rare congestion comes again. So what fluctuation was once seen is not forgotten:
+    /// the half-width is the largest that any look of late says the time measured since would have.
+    fn interval(&self, batches: &Batches) -> Option<Interval> {
+        let now = batches.pushed() as f64;
+        let late = self
+            .looks
+            .iter()
+            .map(|&(at, half_width)| (at as f64, half_width))
+            .filter(|(at, _)| *at >= REMEMBERED * now);
+        let remembered = late.map(|(at, half_width)| half_width * (at / now).sqrt().min(1.0)).fold(0.0, f64::max);
+        batches.latency().map(|i| Interval { half_width: i.half_width.max(remembered), ..i })
     }
 
     /// How fast what waits becomes more: in the time measured, without the first quarter of a run whose warm-up nobody
@@ -534,7 +547,7 @@ impl<'a> DriverState<'a> {
 
     fn progress(&self) -> Progress {
         let schedule = &self.experiment.schedule;
-        let expected = match (self.interval, schedule.measure) {
+        let expected = match (self.last, schedule.measure) {
             (_, Some(measure)) if self.settled == Some(0) => self.record.begin + measure,
             (Some(interval), None) => {
                 // The interval narrows with the square root of the time measured.
@@ -580,7 +593,7 @@ impl<'a> DriverState<'a> {
         let h = &latencies.all;
         let percentile = |q| h.quantile(q) as f64;
         let p = &self.probe;
-        let interval = batches.latency();
+        let interval = self.interval(&batches);
         let growth = self.growth();
         Outcome {
             settings: self.experiment.settings.clone(),

@@ -187,7 +187,7 @@ const BATCHES_MAX: usize = 512;
 /// Parts whose neighbours are compared, to find out how long fluctuations last.
 pub const FINE: usize = 64;
 /// Parts whose differences say how well the mean is known, at least.
-const COARSE: usize = 16;
+const COARSE: usize = 8;
 /// Largest correlation of neighbouring parts with which an interval counts as reliable. Of a process whose
 /// correlation falls exponentially, parts of three correlation times have 0.16.
 pub(super) const CORRELATION_MAX: f64 = 0.15;
