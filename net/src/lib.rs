@@ -9,6 +9,7 @@ pub mod fault;
 mod host_id;
 mod link;
 mod node_set;
+pub mod packed;
 pub mod torus;
 pub mod units;
 

@@ -8,6 +8,7 @@
 use crate::{Error, REPORT_FORMAT, TextFile, rows};
 use angara_abi::FLIT_BYTES;
 use angara_abi::account::{Load, Traffic};
+use angara_net::packed::Unpacked;
 use angara_protocol::msg::PairReport;
 use angara_protocol::recording::{MAGIC, Post, Record, Recording};
 use flate2::read::MultiGzDecoder;
@@ -62,8 +63,10 @@ impl Volumes {
         let volumes = if bytes.starts_with(&MAGIC) {
             recorded(option, path, count)?
         } else {
-            let text = unpacked(bytes).and_then(|bytes| String::from_utf8(bytes).ok());
-            let text = text.ok_or_else(|| refuse(option, path, format!("it is neither of these; {GIVE}")))?;
+            let plain =
+                unpacked(bytes).map_err(|e| refuse(option, path, format!("it cannot be unpacked: {e}; {GIVE}")))?;
+            let text = String::from_utf8(plain);
+            let text = text.map_err(|_| refuse(option, path, format!("it is neither of these; {GIVE}")))?;
             let file = TextFile::of(&path.to_string_lossy(), &text);
             if text.trim_start().starts_with('{') { reported(&file, count)? } else { matrix(file, count)? }
         };
@@ -81,13 +84,17 @@ fn refuse(option: &str, path: &Path, why: String) -> Error {
     Error::invalid(option, path.display(), why)
 }
 
-fn unpacked(bytes: Vec<u8>) -> Option<Vec<u8>> {
+/// Most bytes of an unpacked file: all of it is text in memory.
+const TEXT_MAX: u64 = 512 << 20;
+
+fn unpacked(bytes: Vec<u8>) -> std::io::Result<Vec<u8>> {
     if !bytes.starts_with(&GZIP) {
-        return Some(bytes);
+        return Ok(bytes);
     }
     let mut all = Vec::new();
-    MultiGzDecoder::new(&bytes[..]).read_to_end(&mut all).ok()?;
-    Some(all)
+    let from = Unpacked::new(MultiGzDecoder::new(&bytes[..]), bytes.len() as u64);
+    from.at_most(TEXT_MAX).read_to_end(&mut all)?;
+    Ok(all)
 }
 
 /// Why a file of `has` processes is not what is asked for.
@@ -234,6 +241,18 @@ mod tests {
 
     const REPORT: &str = "{\"format\": 2, \"placement\": [0, 0, 3], \"pairs\": [\n[0,2,\"put\",1,1,5,80,0,1,0],\n\
                           [1,2,\"get\",1,1,3,0,1,10,100],\n[0,2,\"sync\",1,1,3,8,0,0,0],[1,1,\"put\",1,1,3,8,0,0,0]]}";
+
+    #[test]
+    fn a_file_that_unpacks_to_fill_memory_is_refused() {
+        use std::io::Write;
+        let file = std::env::temp_dir().join(format!("angara-volumes-bomb-{}", std::process::id()));
+        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        (0..128).for_each(|_| packed.write_all(&[b'0'; 1 << 20]).unwrap());
+        std::fs::write(&file, packed.finish().unwrap()).unwrap();
+        let e = Volumes::read("map", &file, Count::UpTo(9)).unwrap_err().to_string();
+        assert!(e.contains("it unpacks to more than"), "{e}");
+        std::fs::remove_file(file).unwrap();
+    }
 
     #[test]
     fn a_report_has_payload_between_processes_whatever_their_nodes() {

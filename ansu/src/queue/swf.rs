@@ -4,6 +4,7 @@
 
 use super::Job;
 use angara_client::error::Failed;
+use angara_net::packed::Unpacked;
 use flate2::read::MultiGzDecoder;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -119,10 +120,15 @@ impl Reader {
                 "name a log in the Standard Workload Format (--log)",
             )
         };
-        let mut input = BufReader::new(File::open(path).map_err(unread)?);
+        let file = File::open(path).map_err(unread)?;
+        let bytes = file.metadata().map_err(unread)?.len();
+        let mut input = BufReader::new(file);
         let compressed = input.fill_buf().map_err(unread)?.starts_with(&[0x1f, 0x8b]);
-        let input: Box<dyn BufRead> =
-            if compressed { Box::new(BufReader::new(MultiGzDecoder::new(input))) } else { Box::new(input) };
+        let input: Box<dyn BufRead> = if compressed {
+            Box::new(BufReader::new(Unpacked::new(MultiGzDecoder::new(input), bytes)))
+        } else {
+            Box::new(input)
+        };
         Ok(Reader { path: path.to_path_buf(), input, line: 0 })
     }
 

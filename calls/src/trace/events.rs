@@ -1,6 +1,7 @@
 //! Reads a timeline again, and finds whatever a viewer would stumble over.
 
 use angara_client::error::Failed;
+use angara_net::packed::Unpacked;
 use flate2::read::MultiGzDecoder;
 use serde::Deserialize;
 use std::collections::HashMap;
@@ -112,9 +113,12 @@ fn nanoseconds(micro: f64) -> Option<u64> {
 pub(super) fn read(file: &Path) -> Result<Timeline, Failed> {
     let remedy = "give a file written by `angara run --trace FILE.json`";
     let failed = |e: std::io::Error| Failed::usage(format!("cannot read {}: {e}", file.display()), remedy);
-    let mut from = BufReader::new(File::open(file).map_err(failed)?);
+    let opened = File::open(file).map_err(failed)?;
+    let bytes = opened.metadata().map_err(failed)?.len();
+    let mut from = BufReader::new(opened);
     let compressed = from.fill_buf().map_err(failed)?.starts_with(&GZIP);
-    let from: Box<dyn Read> = if compressed { Box::new(MultiGzDecoder::new(from)) } else { Box::new(from) };
+    let from: Box<dyn Read> =
+        if compressed { Box::new(Unpacked::new(MultiGzDecoder::new(from), bytes)) } else { Box::new(from) };
     read_lines(BufReader::new(from)).map_err(|(line, why)| {
         Failed::usage(format!("{} is no timeline of calls: line {line}: {why}", file.display()), remedy)
     })

@@ -6,6 +6,7 @@
 
 use super::{Details, RunReport, times};
 use crate::error::Failed;
+use angara_net::packed::Unpacked;
 use angara_protocol::msg::PairReport;
 use angara_protocol::whole_file::{WholeFile, write_whole};
 use flate2::Compression;
@@ -174,10 +175,12 @@ pub fn read(file: &Path) -> Result<RunReport, Failed> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => File::open(compressed(file)).map_err(|_| e),
         opened => opened,
     };
-    let mut raw = BufReader::new(open().map_err(cannot)?);
+    let opened = open().map_err(cannot)?;
+    let bytes = opened.metadata().map_err(cannot)?.len();
+    let mut raw = BufReader::new(opened);
     let packed = raw.fill_buf().map_err(cannot)?.starts_with(&GZIP);
     let mut text: Box<dyn BufRead> =
-        if packed { Box::new(BufReader::new(MultiGzDecoder::new(raw))) } else { Box::new(raw) };
+        if packed { Box::new(BufReader::new(Unpacked::new(MultiGzDecoder::new(raw), bytes))) } else { Box::new(raw) };
     let mut report: RunReport = serde_json::from_reader(&mut text)
         .map_err(|e| Failed::usage(format!("{shown} is not a report{}: {e}", earlier(file)), REMEDY))?;
     if report.format != FORMAT {
@@ -266,6 +269,18 @@ mod tests {
         assert!(asked.ends_with("asked.json.gz") && std::fs::read(&asked).unwrap().starts_with(&GZIP));
         assert_eq!(read(&asked).unwrap().traffic.pairs, pairs(3));
         assert_eq!(written("/dev/null", 10, &pairs(100)), Path::new("/dev/null"));
+    }
+
+    #[test]
+    fn a_report_that_unpacks_to_fill_memory_is_refused() {
+        let file = std::env::temp_dir().join(format!("angara-report-bomb-{}.json.gz", std::process::id()));
+        let mut packed = GzEncoder::new(File::create(&file).unwrap(), Compression::fast());
+        packed.write_all(b"{\"command\": [\"").unwrap();
+        (0..128).for_each(|_| packed.write_all(&[b'a'; 1 << 20]).unwrap());
+        packed.finish().unwrap();
+        let e = read(&file).map(drop).unwrap_err();
+        assert!(e.message.contains("it unpacks to more than"), "{}", e.message);
+        std::fs::remove_file(file).unwrap();
     }
 
     #[test]

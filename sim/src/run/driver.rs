@@ -37,6 +37,9 @@ const SATURATED_MIN: u64 = 5000;
 /// Between two attempts to end, a run becomes longer by this factor: the more often one looks, the
 /// likelier the interval is narrow by chance.
 const LOOK_AGAIN: f64 = 1.2;
+/// Latencies that are to go by at all nodes together: near the knee of a network what rarely happens at one of them makes
+/// a part of the mean, and before it has happened the fluctuations seem small.
+const SIGHT: f64 = 64_000.0;
 /// Looks count from when this share of the time measured was.
 const REMEMBERED: f64 = 0.25;
 /// Messages a source may have under way; a source with more is hopelessly behind, and creates no
@@ -325,7 +328,9 @@ impl<'a> DriverState<'a> {
         self.last = self.interval(&measured);
         let Some(interval) = self.last else { return };
         // A window shorter than a few latencies would see the fast messages of its beginning only.
-        let long = cycles as f64 * self.network.cycle() as f64 > 5.0 * interval.mean && measured.pushed() >= FINE;
+        let latencies = cycles as f64 * self.network.cycle() as f64 / interval.mean;
+        let long =
+            latencies > 5.0 && latencies * self.experiment.placement.len() as f64 > SIGHT && measured.pushed() >= FINE;
         let narrow = interval.half_width <= self.experiment.schedule.precision * interval.mean;
         let carried = overload.is_none() && growth.is_some_and(|growth| growth.is_none());
         self.enough = long && interval.reliable() && carried && narrow;

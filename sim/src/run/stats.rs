@@ -186,7 +186,7 @@ impl Interval {
 const BATCHES_MAX: usize = 512;
 /// Parts whose neighbours are compared, to find out how long fluctuations last.
 pub const FINE: usize = 64;
-/// Parts whose differences say how well the mean is known, at least.
+/// Parts whose differences say how well the mean is known. Few, as rare congestion shows in long ones only.
 const COARSE: usize = 8;
 /// Largest correlation of neighbouring parts with which an interval counts as reliable. Of a process whose
 /// correlation falls exponentially, parts of three correlation times have 0.16.
@@ -263,7 +263,7 @@ impl Batches {
         let deviations = |parts: &[Batch]| -> Vec<f64> {
             parts.iter().map(|b| b.latency as f64 - mean * b.arrived as f64).collect()
         };
-        let coarse = self.parts(COARSE);
+        let coarse = self.coarse(COARSE);
         let parts = deviations(&coarse);
         if parts.len() < 2 {
             return None;

@@ -7,6 +7,7 @@
 //! nodes, count of dependants (1 each), and the numbers of the dependants (4 each): later packets that wait for this one.
 
 use crate::Error;
+use angara_net::packed::Unpacked;
 use bzip2::read::MultiBzDecoder;
 use std::io::Read;
 
@@ -60,7 +61,8 @@ impl Trace {
         };
         if bytes.starts_with(b"BZh") {
             let mut plain = Vec::new();
-            if let Err(e) = MultiBzDecoder::new(bytes.as_slice()).read_to_end(&mut plain) {
+            let mut from = Unpacked::new(MultiBzDecoder::new(bytes.as_slice()), bytes.len() as u64);
+            if let Err(e) = from.read_to_end(&mut plain) {
                 return refuse(format!("{path} cannot be unpacked ({e}); get it again, or try bunzip2"));
             }
             bytes = plain;

@@ -126,6 +126,16 @@ fn compressed_traces_are_unpacked() {
     assert!(e.contains("cannot be unpacked"), "{e}");
 }
 
+#[test]
+fn a_file_that_unpacks_to_fill_memory_is_refused() {
+    let mut encoder = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::best());
+    (0..80).for_each(|_| encoder.write_all(&[0; 1 << 20]).unwrap());
+    let packed = encoder.finish().unwrap();
+    assert!(packed.len() < 1000);
+    let e = refusal("bomb", &packed);
+    assert!(e.contains("it unpacks to more than 64.0M"), "{e}");
+}
+
 fn refusal(name: &str, bytes: &[u8]) -> String {
     with(name, bytes, "workload = \"netrace:FILE\"\n", |settings| match toml::from_str::<Keys>(settings) {
         Ok(keys) => keys.resolve().unwrap_err().0.to_string(),
