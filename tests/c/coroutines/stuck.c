@@ -1,0 +1,89 @@
+// Ways for the last PE not to come back from libc, or to be rude to its process, by the first argument.
+#include <alloca.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <shmem.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int me;
+
+static void pipe_of_nobody(void) {
+    int ends[2];
+    char byte;
+    if (pipe(ends) == 0 && read(ends[0], &byte, 1) < 0) // a read that never ends
+        exit(3);
+}
+
+static void locked_twice(void) {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&lock); // a lock that never comes
+}
+
+static void fifo_between(const char *name) {
+    mkfifo(name, 0600);
+    int fd = open(name, O_RDONLY); // nobody opens the other end
+    close(fd);
+}
+
+static void closes_all(void) {
+    int own = open("/dev/null", O_RDWR), closed = 0, refused = 0;
+    for (int fd = 3; fd < 1024; fd++) {
+        if (close(fd) == 0)
+            closed++;
+        else if (errno == EBADF)
+            refused++;
+    }
+    printf("PE %d closed %d of its own: %d, others: %d\n", me, own > 2, closed, closed + refused == 1021);
+    FILE *file = fopen("/dev/null", "w");
+    printf("PE %d: %d %d\n", me, fclose(file), close(open("/dev/null", O_RDONLY)));
+}
+
+// Larger than what is guarded below a stack, and written to at its lowest bytes.
+static __attribute__((noinline)) void jumps(size_t bytes) {
+    volatile char *room = alloca(bytes);
+    memset((char *)room, 0x55, 4096);
+}
+
+int main(int argc, char **argv) {
+    const char *how = argc > 1 ? argv[1] : "";
+    volatile long kept[512];
+    shmem_init();
+    me = shmem_my_pe();
+    for (int i = 0; i < 512; i++)
+        kept[i] = me;
+    printf("PE %d begins\n", me);
+    fflush(stdout);
+    shmem_barrier_all();
+    if (me == shmem_n_pes() - 1) {
+        if (!strcmp(how, "pipe"))
+            pipe_of_nobody();
+        if (!strcmp(how, "mutex"))
+            locked_twice();
+        if (!strcmp(how, "fifo"))
+            fifo_between(argv[2]);
+        if (!strcmp(how, "close"))
+            closes_all();
+        if (!strcmp(how, "jump"))
+            jumps(strtoul(argv[2], NULL, 0));
+        if (!strcmp(how, "dup")) {
+            int fd = dup(1);
+            if (fd < 0 || write(fd, "past the library\n", 17) != 17)
+                return 3;
+        }
+        if (!strcmp(how, "much"))
+            for (long i = 0; i < 200000; i++)
+                printf("%063ld\n", i);
+    }
+    shmem_barrier_all();
+    for (int i = 0; i < 512; i++)
+        if (kept[i] != me)
+            printf("PE %d: its stack has changed\n", me);
+    shmem_finalize();
+    return 0;
+}
