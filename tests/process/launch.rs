@@ -1,11 +1,13 @@
 //! The launcher with ordinary programs: input, output, exit codes, signals, and nothing left behind.
 //! What OpenSHMEM programs do under it is tested beside this.
 
+use angara_tests::daemon::Daemon;
 use angara_tests::process::{PATIENCE, ignored, poll_until};
 use angara_tests::{Test, tools};
 use rustix::process::Signal;
 use std::io::Write;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// `angara run -q` with `options`, then `sh -c script`.
 fn shell(test: &Test, options: &[&str], script: &str) -> Command {
@@ -218,5 +220,42 @@ fn a_program_finds_the_library_of_its_launcher_where_it_has_lost_its_own() {
     assert_eq!(run(&["-x", "LD_LIBRARY_PATH=/elsewhere"])[0], format!("0 of 2 /elsewhere:{lib}"));
     let enough = format!("LD_LIBRARY_PATH=/elsewhere:{lib}");
     assert_eq!(run(&["-x", &enough])[0], format!("0 of 2 /elsewhere:{lib}"));
+    test.assert_clean();
+}
+
+/// Shorter than a launcher waits for an answer, and much longer than it needs where it does not wait for one.
+const NO_ANSWER: Duration = Duration::from_secs(45);
+
+#[test]
+fn limits_and_signals_end_a_run_whose_daemon_is_stopped() {
+    let test = Test::new("stopped");
+    // Its own daemon stops while the program runs, and answers nothing at the end.
+    for (options, signal, code) in
+        [(&["-n", "2", "--timeout", "3"][..], None, 124), (&["-n", "2"], Some(Signal::TERM), 143)]
+    {
+        let run = test.spawn(shell(&test, options, "echo runs; exec sleep 1000"));
+        run.expect_line("runs");
+        test.named("fabricd")[0].stop();
+        signal.into_iter().for_each(|signal| run.signal(signal));
+        assert_eq!(run.wait(NO_ANSWER).code(), code, "{options:?}");
+        test.assert_clean();
+    }
+    // A daemon that was there before does not answer at the beginning.
+    let daemon = Daemon::start(&test, &["--torus", "2x2"]);
+    daemon.pid().stop();
+    let dir = daemon.dir().to_str().expect("text");
+    for (options, signal, code) in [(&["--timeout", "2"][..], None, 124), (&[], Some(Signal::INT), 130)] {
+        let run = test.spawn(shell(&test, &[&["-n", "2", "--runtime-dir", dir], options].concat(), "echo never"));
+        let launcher = run.process();
+        let connected = || std::fs::read_dir(format!("/proc/{}/fd", launcher.pid)).is_ok_and(|fds| fds.count() > 6);
+        assert!(poll_until(connected), "the launcher does not start\n{}", run.so_far());
+        signal.into_iter().for_each(|signal| run.signal(signal));
+        let done = run.wait(NO_ANSWER);
+        assert_eq!(done.code(), code, "{done}");
+        assert!(done.stdout.is_empty() && (signal.is_some() || done.stderr.contains("no daemon answered")), "{done}");
+    }
+    daemon.pid().signal(Signal::CONT);
+    assert!(poll_until(|| daemon.status().jobs.is_empty()));
+    daemon.shutdown();
     test.assert_clean();
 }

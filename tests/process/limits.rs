@@ -2,7 +2,7 @@
 
 use angara_abi::channel::Fault;
 use angara_abi::queue::QueueMemory;
-use angara_protocol::msg::{AdapterReply, AdapterRequest, Event, Failure, JobSpec, Map, Path, Reply, Request};
+use angara_protocol::msg::{AdapterReply, AdapterRequest, Alloc, Event, Failure, JobSpec, Map, Path, Reply, Request};
 use angara_tests::Test;
 use angara_tests::client::{Client, Socket, attach_all};
 use angara_tests::daemon::{Control, Daemon, Job, spec};

@@ -110,7 +110,14 @@ impl Fake {
             let reply = if text.contains("job-create") {
                 let remote = vec![JobHost { host: "h1".into(), pes: vec![0, 1], cores: CoreAdvice::default() }];
                 let key = "0".repeat(32);
-                Reply::Job { job: JobId::new(1), key, placement: vec![0, 1], cores: CoreAdvice::default(), remote }
+                Reply::Job {
+                    job: JobId::new(1),
+                    key,
+                    placement: vec![0, 1],
+                    cores: CoreAdvice::default(),
+                    remote,
+                    confined: false,
+                }
             } else if text.contains("\"status\"") {
                 Reply::Status(status.clone())
             } else {

@@ -5,10 +5,12 @@
 
 pub mod away;
 pub mod clocks;
+mod leftovers;
 
 use angara_protocol::calls::{Call, ENV_CALLS, ENV_SITES, Head, RECORD, Record, file_name};
 use angara_protocol::print::plain_line;
 use clocks::Clock;
+use leftovers::Lock;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::fs::{DirBuilder, File};
@@ -20,6 +22,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Where the PEs of a job note their calls. It is removed at the end.
 pub struct Notes {
     directory: PathBuf,
+    /// That it is in use.
+    _lock: Lock,
     /// Calls say from which line of the program they come.
     sites: bool,
     /// Other hosts with PEs of the job, by name.
@@ -45,12 +49,16 @@ pub struct Away {
 }
 
 impl Notes {
-    /// A directory of the name `beside` with an ending of its own.
+    /// A directory of the name `beside` with an ending of its own. What runs that were killed have left near it goes.
     pub fn new(beside: &Path, sites: bool) -> io::Result<Notes> {
+        let parent = beside.parent().filter(|parent| !parent.as_os_str().is_empty());
+        leftovers::sweep(parent.unwrap_or(Path::new(".")));
         let mut directory = beside.as_os_str().to_owned();
-        directory.push(format!(".calls-{}", std::process::id()));
+        directory.push(format!("{}{}", leftovers::ENDING, std::process::id()));
+        let directory = PathBuf::from(directory);
         DirBuilder::new().mode(0o700).create(&directory)?;
-        Ok(Notes { directory: directory.into(), sites, others: Mutex::default() })
+        let lock = Lock::take(&directory)?;
+        Ok(Notes { directory, _lock: lock, sites, others: Mutex::default() })
     }
 
     fn others(&self) -> MutexGuard<'_, BTreeMap<String, Other>> {

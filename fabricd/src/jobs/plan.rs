@@ -72,8 +72,7 @@ pub(crate) fn layout(
     }
     let taken = |node| taken.get(&node).copied().unwrap_or(0);
     let free = |node| u32::from(site.channels).saturating_sub(taken(node));
-    let nodes =
-        place(site.shape, Nodes { all: available, free: &free, taken: &taken }, spec.pes, spec.ppn, &spec.map)?;
+    let nodes = place(site.shape, Nodes { all: available, free: &free, taken: &taken }, spec.pes, spec.ppn, &spec.map)?;
     let heap = match spec.heap_may_shrink {
         true => spec.heap.min(allowed_heap(site, spec.pes, nodes.iter())),
         false => spec.heap,

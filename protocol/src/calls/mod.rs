@@ -41,6 +41,11 @@ pub fn file_name(pe: u32) -> String {
     format!("pe-{pe}.calls")
 }
 
+/// Tells whether a file may be one of these.
+pub fn is_file_name(name: &str) -> bool {
+    name.strip_prefix("pe-").and_then(|rest| rest.strip_suffix(".calls")).is_some_and(|pe| pe.parse::<u32>().is_ok())
+}
+
 /// Whose file it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Head {

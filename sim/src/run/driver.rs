@@ -4,8 +4,8 @@
 //! and how long is known only when it has: unless the user gives the times, one record is kept from
 //! the first cycle on, and its beginning is left out afterwards ([`Record::warmup`]). A run ends when
 //! the time measured is long against the fluctuations seen and the interval is as narrow as asked.
-//! A network whose backlog keeps growing is saturated; that is said as soon as it is clear, and the rest of
-//! the run measures how much it accepts.
+//! A network whose backlog keeps growing is saturated. That is concluded as soon as it is clear, and the
+//! rest of the run measures how much it accepts; a run goes on while neither that nor the contrary is.
 
 use super::Progress;
 use super::balance::{Balance, Overload, Ports};
@@ -15,7 +15,7 @@ use super::outcome::{Outcome, Percentiles, ProbeOutcome, peak_rss_bytes};
 use super::record::{Record, Start};
 use super::stats::{Batch, FINE, Interval};
 use super::together::{limbs, whole};
-use super::verdict::{BATCHES_MIN, PARTS, growing, settled};
+use super::verdict::{GROWTH_PARTS, Growth, PARTS, settled};
 use crate::Error;
 use crate::observe::{Follower, Links, Observed, Series};
 use crate::traffic::Source;
@@ -34,11 +34,11 @@ const CYCLES_MIN: u64 = 2000;
 /// Cycles a saturated network warms up and is measured at least: what it accepts falls for a while,
 /// until its unfairness has spread.
 const SATURATED_MIN: u64 = 5000;
-/// Share of the created flits that a network which is not saturated accepts.
-const CARRIED: f64 = 0.98;
 /// Between two attempts to end, a run becomes longer by this factor: the more often one looks, the
 /// likelier the interval is narrow by chance.
 const LOOK_AGAIN: f64 = 1.2;
+/// A run ends when its interval has been good from some time to that many times it.
+const SEEN_AGAIN: usize = 2;
 /// Messages a source may have under way; a source with more is hopelessly behind, and creates no
 /// more until some arrive, so that a saturated run does not eat all memory. Arrivals count from the end of their batch
 /// on, when all processes hear of them.
@@ -121,6 +121,8 @@ struct DriverState<'a> {
     backlog_cycles: u128,
     /// A source was held back.
     held: bool,
+    /// Messages that sources held back would have created by the end of the last batch.
+    owed: u64,
     /// Every cycle before this one has happened.
     cycle: u64,
     batch_cycles: u64,
@@ -128,13 +130,18 @@ struct DriverState<'a> {
     /// Batches of the record after which the latency had settled, and more count as warm-up the longer the run; 0 if
     /// all of the record counts.
     settled: Option<usize>,
+    /// The network does not carry its load, by the last look. A later one may take that back.
     saturated: bool,
-    /// The first endpoint found that is asked for more than it gets.
+    /// The first port found that is asked for more than it can do.
     overload: Option<Overload>,
     /// Batches of the record with which the run may end at the earliest.
     next_look: usize,
-    /// The interval at the last look, and that everything was as it should be.
-    last_look: Option<(Interval, bool)>,
+    /// The interval at the last look, where there was one.
+    interval: Option<Interval>,
+    /// Batches measured when it became as narrow as asked, reliable and of a load that is carried, and stayed so.
+    good_since: Option<usize>,
+    /// Enough is measured.
+    enough: bool,
     probe: Probing,
     /// Packets created.
     created: u64,
@@ -175,6 +182,7 @@ impl<'a> DriverState<'a> {
             full: false,
             backlog_cycles: 0,
             held: false,
+            owed: 0,
             cycle: 0,
             batch_cycles: batch_cycles(experiment),
             record: Record::new(0),
@@ -182,7 +190,9 @@ impl<'a> DriverState<'a> {
             saturated: false,
             overload: None,
             next_look: 0,
-            last_look: None,
+            interval: None,
+            good_since: None,
+            enough: false,
             probe: Probing { min: u64::MAX, ..Probing::default() },
             created: 0,
             follower: Follower::new(experiment.observe.packets.as_ref()),
@@ -213,6 +223,7 @@ impl<'a> DriverState<'a> {
     fn begin(&mut self) {
         self.record = Record::new(self.cycle);
         self.settled = Some(0);
+        (self.next_look, self.interval, self.good_since, self.enough) = (0, None, None, false);
         self.mark();
     }
 
@@ -272,7 +283,6 @@ impl<'a> DriverState<'a> {
             self.mark();
         }
         let parts = self.record.batches.coarse(PARTS);
-        self.saturated |= self.held || self.cycle >= CYCLES_MIN && growing(&parts);
         if self.settled.is_none() {
             // Settling gets half of the time at most.
             let late = self.cycle >= self.experiment.schedule.cycles_max / 2;
@@ -291,22 +301,47 @@ impl<'a> DriverState<'a> {
         let pushed = self.record.batches.pushed();
         self.next_look = (pushed as f64 * LOOK_AGAIN) as usize + 1;
         let overload = self.overload();
-        if let Some(sure) = overload.filter(Overload::sure) {
+        if let Some(sure) = overload.filter(|overload| overload.is_port() && overload.sure()) {
             // Later sources may be held back, and ask for less.
             self.overload.get_or_insert(sure);
-            self.saturated = true;
         }
+        let growth = self.growth().filter(|_| self.cycle >= CYCLES_MIN);
+        let sure = self.overload.is_some() || overload.is_some_and(|overload| overload.sure());
+        self.saturated = sure || growth.is_some_and(|growth| growth.saturates());
         if self.settled.is_none() {
             return;
         }
         let measured = self.record.batches.after(self.skipped());
-        let Some(interval) = measured.latency() else { return };
         let cycles = self.cycle - self.measured_from();
+        if self.saturated {
+            let warm = self.experiment.schedule.warmup.is_some() || self.measured_from() >= SATURATED_MIN;
+            (self.good_since, self.enough) =
+                (None, warm && cycles >= SATURATED_MIN && measured.pushed() >= GROWTH_PARTS);
+            return;
+        }
+        self.interval = measured.latency();
+        let Some(interval) = self.interval else { return };
         // A window shorter than a few latencies would see the fast messages of its beginning only.
-        let long = cycles as f64 * self.network.cycle() as f64 > 5.0 * interval.mean;
+        let long = cycles as f64 * self.network.cycle() as f64 > 5.0 * interval.mean && measured.pushed() >= FINE;
         let narrow = interval.half_width <= self.experiment.schedule.precision * interval.mean;
-        let enough = long && narrow && interval.reliable() && overload.is_none();
-        self.last_look = Some((interval, enough && measured.pushed() >= FINE));
+        let carried = overload.is_none() && growth.is_some_and(|growth| growth.is_none());
+        // A run in which rare congestion has not come yet looks better than it is: what is good after a time must
+        // still be so after twice that.
+        let good = long && interval.reliable() && carried && narrow;
+        self.good_since = good.then(|| self.good_since.unwrap_or(measured.pushed()));
+        self.enough = self.good_since.is_some_and(|since| measured.pushed() >= SEEN_AGAIN * since);
+    }
+
+    /// How fast what waits becomes more: in the time measured, without the first quarter of a run whose warm-up nobody
+    /// gave, as a network near its knee fills for longer than its latency seems to rise.
+    fn growth(&self) -> Option<Growth> {
+        let batches = &self.record.batches;
+        let skipped = match self.settled {
+            Some(0) => 0,
+            Some(_) => self.skipped().max(batches.pushed() / 4),
+            None => batches.pushed() / 2,
+        };
+        Growth::of(&batches.after(skipped).parts(GROWTH_PARTS))
     }
 
     /// The endpoint that seems to be asked for more than it gets. Before the latency has settled, which it may never do
@@ -331,11 +366,7 @@ impl<'a> DriverState<'a> {
         if self.cycle >= schedule.cycles_max && measured > 0 {
             return true;
         }
-        if self.saturated {
-            let warm = schedule.warmup.is_some() || self.measured_from() >= SATURATED_MIN;
-            return warm && measured >= SATURATED_MIN && measured / self.batch_cycles >= BATCHES_MIN as u64;
-        }
-        self.last_look.is_some_and(|(_, enough)| enough)
+        self.enough
     }
 
     /// Puts `source` where its next message will be found, or as far ahead as the calendar goes.
@@ -378,16 +409,29 @@ impl<'a> DriverState<'a> {
     /// What all processes did in a batch of so many cycles, given what this one did.
     fn add_up(&mut self, own: Batch, cycles: u64) -> Batch {
         let [a, b, c, d] = limbs(self.change_cycles as u128);
-        let mut all = [0; 16];
+        let mut all = [0; 17];
         all[..10].copy_from_slice(&own.numbers());
-        all[10..].copy_from_slice(&[self.change as u64, u64::from(self.held), a, b, c, d]);
+        all[10..].copy_from_slice(&[self.change as u64, u64::from(self.held), self.owed(), a, b, c, d]);
         self.experiment.together.sum(&mut all);
-        let [numbers @ .., change, held, a, b, c, d] = all;
-        let before = u128::from(self.backlog) * u128::from(cycles);
-        self.backlog_cycles = self.backlog_cycles.wrapping_add(before).wrapping_add(whole([a, b, c, d]));
+        let [numbers @ .., change, held, owed, a, b, c, d] = all;
+        let under_way = (u128::from(self.backlog) * u128::from(cycles)).wrapping_add(whole([a, b, c, d]));
+        let waiting = under_way + u128::from(self.owed + owed) * u128::from(cycles) / 2;
+        self.backlog_cycles += under_way;
         self.backlog = self.backlog.wrapping_add(change);
-        (self.change, self.change_cycles, self.held) = (0, 0, held > 0);
-        Batch::of(numbers, self.backlog)
+        (self.change, self.change_cycles, self.held, self.owed) = (0, 0, held > 0, owed);
+        Batch { backlog: self.backlog, cycles, waiting, ..Batch::of(numbers) }
+    }
+
+    /// Messages that sources of this process would have created by now, had they not been held back.
+    fn owed(&self) -> u64 {
+        if !self.held {
+            return 0;
+        }
+        let owed = |(source, &rank): (&Source, &u32)| {
+            let late = self.cycle.saturating_sub(source.next_cycle());
+            (late as f64 * self.experiment.rate_of(rank).per_cycle()) as u64
+        };
+        self.sources.iter().zip(&self.ranks).map(owed).sum()
     }
 
     /// Creates the messages of all cycles before `until`.
@@ -490,9 +534,9 @@ impl<'a> DriverState<'a> {
 
     fn progress(&self) -> Progress {
         let schedule = &self.experiment.schedule;
-        let expected = match (self.last_look, schedule.measure) {
+        let expected = match (self.interval, schedule.measure) {
             (_, Some(measure)) if self.settled == Some(0) => self.record.begin + measure,
-            (Some((interval, _)), None) => {
+            (Some(interval), None) => {
                 // The interval narrows with the square root of the time measured.
                 let wider = interval.half_width / (schedule.precision * interval.mean);
                 let from = self.measured_from();
@@ -537,6 +581,7 @@ impl<'a> DriverState<'a> {
         let percentile = |q| h.quantile(q) as f64;
         let p = &self.probe;
         let interval = batches.latency();
+        let growth = self.growth();
         Outcome {
             settings: self.experiment.settings.clone(),
             packet_latency_cycles: total.mean().map(cycles),
@@ -555,6 +600,8 @@ impl<'a> DriverState<'a> {
             offered_flits_per_node_cycle: per_node(total.created_flits),
             sources: self.balance.fairness(&start.accounts, measured_cycles),
             mean_routers_visited: (total.arrived > 0).then(|| total.routers as f64 / total.arrived as f64),
+            backlog_growth: growth.map(|growth| growth.share),
+            backlog_growth_confidence: growth.map(|growth| growth.half_width),
             saturated: false,
             saturated_because: None,
             undecided: None,
@@ -589,20 +636,23 @@ impl<'a> DriverState<'a> {
 
     /// Says whether the network carries its load, and what shows that it does not.
     fn judge(&self, outcome: &mut Outcome) {
-        let total = self.record.batches.after(self.skipped()).total();
-        // A network may only have been slow to fill: what it accepted in the end decides.
-        let lost = total.lost as f64 * self.experiment.lengths.mean();
-        let behind = total.flits as f64 + lost < CARRIED * total.created_flits as f64;
-        let overload = self.overload();
-        let seen = match self.overload.or(overload.filter(Overload::sure)) {
-            Some(overload) if overload.is_port() => overload.to_string(),
-            _ if self.held => {
-                format!("a source had {OUTSTANDING_MAX} messages waiting, so none were created for a while")
+        let (overload, growth) = (self.overload(), self.growth());
+        let grows = growth.filter(Growth::saturates);
+        let seen = match (self.overload.or(overload.filter(Overload::sure)), grows) {
+            (Some(port), _) if port.is_port() => port.to_string(),
+            (_, Some(growth)) => {
+                let held = if self.held {
+                    format!("; a source had {OUTSTANDING_MAX} waiting and was held back")
+                } else {
+                    String::new()
+                };
+                format!("messages pile up {growth}, {} at the end{held}", self.backlog)
             }
-            _ if self.saturated && behind => format!("messages pile up, {} at the end", self.backlog),
-            Some(overload) => overload.to_string(),
-            None => {
-                outcome.undecided = overload.map(|o| o.to_string());
+            (Some(endpoint), None) => endpoint.to_string(),
+            (None, None) => {
+                let unsure = growth.filter(|growth| !growth.is_none());
+                let unsure = unsure.map(|growth| format!("messages may pile up {growth}"));
+                outcome.undecided = overload.map(|o| o.to_string()).or(unsure);
                 return;
             }
         };
@@ -630,12 +680,12 @@ impl<'a> DriverState<'a> {
     }
 }
 
-/// Long enough for about a thousand messages, and not so short that every batch is special.
+/// Long enough for about five hundred messages, and not so short that every batch is special.
 fn batch_cycles(experiment: &Experiment) -> u64 {
     let per_cycle = experiment.rate.per_cycle() * experiment.placement.len() as f64;
-    let cycles = if per_cycle > 0.0 { (1000.0 / per_cycle) as u64 } else { u64::MAX };
+    let cycles = if per_cycle > 0.0 { (500.0 / per_cycle) as u64 } else { u64::MAX };
     // A short run has some batches, too.
-    cycles.clamp(100, 10_000).min((experiment.schedule.cycles_max / 64).max(1))
+    cycles.clamp(50, 5_000).min((experiment.schedule.cycles_max / 128).max(1))
 }
 
 /// The largest mean load of `experiment`, in flits per node and cycle, that its sources can create and send.
@@ -661,5 +711,7 @@ fn ports(experiment: &Experiment) -> Ports {
     Ports { takes, dispersion }
 }
 
+#[cfg(test)]
+mod seeds;
 #[cfg(test)]
 mod tests;

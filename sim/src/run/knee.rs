@@ -2,6 +2,7 @@
 
 use super::driver;
 use super::experiment::Experiment;
+use super::verdict::NONE;
 use super::{Outcome, Progress};
 use crate::Error;
 use crate::table::{Table, number};
@@ -19,10 +20,12 @@ struct Trial {
     latency_cycles: Option<f64>,
     /// The network did not carry the load.
     saturated: bool,
+    /// Whether it did was not known after the most cycles of a run.
+    undecided: bool,
 }
 
 /// Simulates `experiment` at loads that enclose the largest one it carries, until they are at most
-/// `resolution` apart.
+/// `resolution` apart. A load that is undecided does not count as carried.
 ///
 /// # Errors
 /// A network that cannot be built, or [`Error::Interrupted`].
@@ -41,7 +44,7 @@ pub fn find(experiment: &Experiment, resolution: f64, watch: &mut Watch<'_>) -> 
             return Err(Error::Interrupted("the largest load was not found yet"));
         }
         trials.push(trial(load, &outcome));
-        match outcome.saturated {
+        match outcome.saturated || outcome.undecided.is_some() {
             true => saturated = Some(load),
             false => carried = load,
         }
@@ -61,6 +64,7 @@ fn trial(load: f64, outcome: &Outcome) -> Trial {
         accepted: outcome.accepted_flits_per_node_cycle,
         latency_cycles: outcome.packet_latency_cycles,
         saturated: outcome.saturated,
+        undecided: outcome.undecided.is_some(),
     }
 }
 
@@ -70,8 +74,12 @@ fn report(experiment: &Experiment, carried: f64, saturated: Option<f64>, mut tri
     let most = trials.iter().max_by(|a, b| a.accepted.total_cmp(&b.accepted)).copied();
     match saturated {
         Some(load) => {
-            let text = format!("{carried:.4} flits per node and cycle are carried, {load:.4} are not");
-            report.line("saturation", text);
+            let undecided = trials.iter().any(|t| t.load == load && t.undecided);
+            let not = if undecided { "may be: --cycles-max ended the run" } else { "are not" };
+            report.line("saturation", format!("{carried:.4} flits per node and cycle are carried, {load:.4} {not}"));
+            let growth =
+                format!("at most {} % of what is created is left behind where a load is carried", 100.0 * NONE);
+            report.line("", growth);
         }
         None => report.line("saturation", format!("none: the largest load, {carried:.4}, is carried")),
     }
@@ -84,7 +92,12 @@ fn report(experiment: &Experiment, carried: f64, saturated: Option<f64>, mut tri
     for t in &trials {
         let latency = t.latency_cycles.filter(|_| !t.saturated).map_or("-".into(), |l| number(l, 4));
         let cells = [number(t.load, 4), number(t.accepted, 4), latency];
-        table.row(&[&cells[..], &[if t.saturated { "saturated".into() } else { String::new() }]].concat());
+        let note = match (t.saturated, t.undecided) {
+            (true, _) => "saturated",
+            (_, true) => "undecided",
+            _ => "",
+        };
+        table.row(&[&cells[..], &[note.into()]].concat());
     }
     report.table(&table);
     report.set("settings", s);

@@ -23,7 +23,7 @@ pub struct Outcome {
     pub packet_latency_cycles: Option<f64>,
     /// Half-width of its 95 % confidence interval, router cycles.
     pub confidence: Option<f64>,
-    /// Correlation of neighbouring 32nds of the time measured, -1 to 1. Above 0.15 the run was too short
+    /// Correlation of neighbouring 64ths of the time measured, -1 to 1. Above 0.15 the run was too short
     /// for the confidence interval to be relied on.
     pub correlation: Option<f64>,
     /// Mean latency, ns.
@@ -42,13 +42,18 @@ pub struct Outcome {
     pub sources: Option<Fairness>,
     /// Routers a packet passed, those of source and destination included.
     pub mean_routers_visited: Option<f64>,
+    /// Messages by which those that wait became more, by those created; about 0 unless the network is saturated. `null`
+    /// where the run was too short to tell.
+    pub backlog_growth: Option<f64>,
+    /// Half-width of its 95 % confidence interval.
+    pub backlog_growth_confidence: Option<f64>,
     /// The network does not carry the offered load: latency has no limit and only says how long
     /// the run was.
     pub saturated: bool,
     /// Evidence of saturation, and what to do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub saturated_because: Option<String>,
-    /// An endpoint seems to be asked for more than it can do, but that may be chance.
+    /// What may show that the network does not carry the offered load, but may be chance, too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub undecided: Option<String>,
     /// The user ended the run before it was as precise as asked.

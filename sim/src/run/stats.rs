@@ -122,6 +122,10 @@ pub struct Batch {
     pub created_flits: u64,
     /// Messages created but not arrived at the end of the batch.
     pub backlog: u64,
+    /// Cycles of the batch.
+    pub cycles: u64,
+    /// Sum over its cycles of the messages that wait: under way, or due at a source that is held back.
+    pub waiting: u128,
 }
 
 impl Batch {
@@ -129,15 +133,16 @@ impl Batch {
     pub fn mean(&self) -> Option<f64> {
         (self.arrived > 0).then(|| self.latency as f64 / self.arrived as f64)
     }
-    /// All but the backlog, as numbers to be summed over processes.
+    /// What arrived and was created, as numbers to be summed over processes.
     pub(super) fn numbers(&self) -> [u64; 10] {
         let [a, b, c, d] = limbs(self.latency);
         [self.arrived, self.flits, a, b, c, d, self.routers, self.lost, self.created, self.created_flits]
     }
     /// The batch of these numbers.
-    pub(super) fn of(numbers: [u64; 10], backlog: u64) -> Batch {
+    pub(super) fn of(numbers: [u64; 10]) -> Batch {
         let [arrived, flits, a, b, c, d, routers, lost, created, created_flits] = numbers;
-        Batch { arrived, flits, latency: whole([a, b, c, d]), routers, lost, created, created_flits, backlog }
+        let latency = whole([a, b, c, d]);
+        Batch { arrived, flits, latency, routers, lost, created, created_flits, ..Batch::default() }
     }
     /// This batch followed by `next`.
     pub fn then(&self, next: &Batch) -> Batch {
@@ -150,6 +155,8 @@ impl Batch {
             created: self.created + next.created,
             created_flits: self.created_flits + next.created_flits,
             backlog: next.backlog,
+            cycles: self.cycles + next.cycles,
+            waiting: self.waiting + next.waiting,
         }
     }
 }
@@ -178,9 +185,9 @@ impl Interval {
 /// Most batches that are kept apart; with more, neighbours are merged.
 const BATCHES_MAX: usize = 512;
 /// Parts whose neighbours are compared, to find out how long fluctuations last.
-pub const FINE: usize = 32;
-/// Parts whose differences say how well the mean is known.
-const COARSE: usize = 8;
+pub const FINE: usize = 64;
+/// Parts whose differences say how well the mean is known, at least.
+const COARSE: usize = 16;
 /// Largest correlation of neighbouring parts with which an interval counts as reliable. Of a process whose
 /// correlation falls exponentially, parts of three correlation times have 0.16.
 pub(super) const CORRELATION_MAX: f64 = 0.15;
@@ -234,6 +241,13 @@ impl Batches {
         self.merged[spare..].chunks(each).map(sum).collect()
     }
 
+    /// Batches of equal length, the latest ones: at least `parts` where there are as many, and fewer than twice that, so
+    /// that less than one of them is left out.
+    pub fn parts(&self, parts: usize) -> Vec<Batch> {
+        let each = (self.merged.len() / parts).max(1);
+        self.coarse((self.merged.len() / each).max(1))
+    }
+
     /// Everything pushed.
     pub fn total(&self) -> Batch {
         let all = self.merged.iter().chain(self.partial.as_ref().map(|(b, _)| b));
@@ -246,20 +260,22 @@ impl Batches {
     /// of latency − mean over [`COARSE`] consecutive parts.
     pub fn latency(&self) -> Option<Interval> {
         let mean = self.total().mean()?;
-        let deviations = |parts: usize| -> Vec<f64> {
-            self.coarse(parts).iter().map(|b| b.latency as f64 - mean * b.arrived as f64).collect()
+        let deviations = |parts: &[Batch]| -> Vec<f64> {
+            parts.iter().map(|b| b.latency as f64 - mean * b.arrived as f64).collect()
         };
-        let parts = deviations(COARSE);
+        let coarse = self.parts(COARSE);
+        let parts = deviations(&coarse);
         if parts.len() < 2 {
             return None;
         }
-        let arrived: u64 = self.coarse(COARSE).iter().map(|b| b.arrived).sum();
+        let arrived: u64 = coarse.iter().map(|b| b.arrived).sum();
         let (_, error) = mean_and_error(&parts);
-        // Neighbours that still go together make the sum less certain.
-        let together = correlation(&parts).clamp(0.0, 0.9);
+        // Neighbours that still go together make the sum less certain. That few of them are seen to go together less
+        // than they do, as the mean is theirs: by one in so many on average.
+        let together = (correlation(&parts) + 1.0 / parts.len() as f64).clamp(0.0, 0.9);
         let wider = ((1.0 + together) / (1.0 - together)).sqrt();
         let half_width = student_95(parts.len() - 1) * error * parts.len() as f64 * wider / arrived as f64;
-        Some(Interval { mean, half_width, correlation: correlation(&deviations(FINE)) })
+        Some(Interval { mean, half_width, correlation: correlation(&deviations(&self.coarse(FINE))) })
     }
 }
 
@@ -272,7 +288,7 @@ fn correlation(values: &[f64]) -> f64 {
 }
 
 /// Mean of independent `values` and its standard error.
-fn mean_and_error(values: &[f64]) -> (f64, f64) {
+pub(super) fn mean_and_error(values: &[f64]) -> (f64, f64) {
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;
     let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0);
@@ -292,7 +308,7 @@ pub(crate) fn between(values: &[f64]) -> (f64, Option<f64>) {
 }
 
 /// Two-sided 95 % quantile of Student's t distribution with `freedom` degrees of freedom.
-fn student_95(freedom: usize) -> f64 {
+pub(super) fn student_95(freedom: usize) -> f64 {
     const TABLE: [f64; 10] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228];
     match freedom {
         0 => f64::INFINITY,
@@ -358,7 +374,7 @@ mod tests {
             all.latency().unwrap()
         };
         assert!(run(64, 1).correlation > 0.3, "{:?}", run(64, 1));
-        let long: Vec<Interval> = (0..200).map(|seed| run(8000, seed)).filter(Interval::reliable).collect();
+        let long: Vec<Interval> = (0..200).map(|seed| run(16_000, seed)).filter(Interval::reliable).collect();
         let covered = long.iter().filter(|i| (i.mean - 100_000.0).abs() <= i.half_width).count();
         assert!(long.len() > 120, "{}", long.len());
         let share = covered as f64 / long.len() as f64;

@@ -4,7 +4,7 @@ use super::*;
 use crate::run::Keys;
 use std::ops::ControlFlow;
 
-fn simulate(text: &str) -> Outcome {
+pub(super) fn simulate(text: &str) -> Outcome {
     let keys: Keys = toml::from_str(text).unwrap();
     run(&keys.resolve().map_err(|e| e.0).unwrap(), &mut |_| ControlFlow::Continue(())).unwrap()
 }
@@ -61,6 +61,25 @@ fn a_port_asked_for_a_little_too_much_is_saturated_at_every_seed() {
         ));
         assert!(o.saturated, "seed {seed}: {o:?}");
     }
+}
+
+#[test]
+fn a_run_goes_on_when_what_seemed_to_pile_up_arrives() {
+    // Batches of 64 messages at 8 nodes: what waits grows for ten thousand cycles, and goes away.
+    let o = simulate(
+        "topology = \"torus:8\"\nrouter = \"generic\"\nprocess = \"batch-poisson:64\"\nload = 0.4\nprecision = 0.05\n\
+         cycles-max = 200000\nseed = 2\n",
+    );
+    let cycles = o.warmup_cycles + o.measured_cycles;
+    let precise = o.confidence.unwrap() <= 0.05 * o.packet_latency_cycles.unwrap();
+    assert!(!o.saturated && (precise || cycles >= 200_000), "{cycles} cycles, {:?}", o.confidence);
+}
+
+#[test]
+fn messages_that_sources_could_not_create_pile_up_too() {
+    // Sources have 2000 messages waiting after some 20,000 cycles. What is under way grows no more, but what is due does.
+    let o = simulate(&format!("{SMALL}load = 1.0\nwarmup = 40000\ncycles = 10000\n"));
+    assert!(o.saturated && o.backlog_growth.unwrap() > 0.05, "{:?}", o.backlog_growth);
 }
 
 #[test]

@@ -113,7 +113,7 @@ impl Compared<'_> {
 
     /// Mean latency among the others over that alone; `None` where it depends on the length of the run.
     fn slowdown(&self) -> Option<f64> {
-        if self.together.saturated || self.alone.saturated {
+        if self.together.saturated() || self.alone.saturated() {
             return None;
         }
         Some(self.latency(&self.together)? / self.latency(&self.alone)?)
@@ -134,7 +134,10 @@ impl Compared<'_> {
             "accepted_flits_per_node_cycle": self.per_node(total.flits),
             "offered_flits_per_node_cycle": self.per_node(total.created_flits),
             "mean_routers_visited": (total.arrived > 0).then(|| total.routers as f64 / total.arrived as f64),
-            "saturated": measured.saturated,
+            "backlog_growth": measured.growth.map(|growth| growth.share),
+            "backlog_growth_confidence": measured.growth.map(|growth| growth.half_width),
+            "saturated": measured.saturated(),
+            "undecided": measured.undecided(),
             "packets": total.arrived,
             "unreachable": total.lost,
         });
@@ -152,9 +155,10 @@ fn tell(results: &[Compared<'_>], report: &mut Report) {
     for one in results {
         let show = |value: Option<f64>, digits| value.map_or("-".into(), |value| number(value, digits));
         let accepted = |measured: &Measured| show(Some(one.per_node(measured.total().flits)), 4);
-        let note = match (one.together.saturated, one.alone.saturated) {
+        let note = match (one.together.saturated(), one.alone.saturated()) {
             (_, true) => "saturated, also alone",
             (true, false) => "saturated",
+            _ if one.together.undecided() => "may be saturated: give more --cycles",
             _ => "",
         };
         table.row(&[
@@ -178,7 +182,7 @@ fn tell(results: &[Compared<'_>], report: &mut Report) {
     report.set("jobs", jobs);
     let largest = results.iter().filter_map(Compared::slowdown).reduce(f64::max);
     report.set("largest_slowdown", largest);
-    report.set("saturated", results.iter().any(|one| one.together.saturated));
+    report.set("saturated", results.iter().any(|one| one.together.saturated()));
     report.plot("slowdown", "largest_slowdown", "largest slowdown of a job");
     report.histograms = results.iter().map(|r| (r.job.name.clone(), r.together.latencies.all.clone())).collect();
     report.chart("histogram", histogram(results));

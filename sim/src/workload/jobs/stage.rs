@@ -4,9 +4,9 @@ use super::file::Job;
 use crate::Error;
 use crate::run::latencies::Latencies;
 use crate::run::stats::{Batch, Batches};
-use crate::run::verdict::{PARTS, growing};
+use crate::run::verdict::{GROWTH_PARTS, Growth};
 use crate::run::{Experiment, Progress};
-use crate::traffic::Source;
+use crate::traffic::{Rate, Source};
 use crate::workload::Watch;
 use angara_model::{Injection, Network, TrafficClass};
 use std::cmp::Reverse;
@@ -14,12 +14,10 @@ use std::collections::BinaryHeap;
 
 /// Cycles between two looks at the network; sources are served this far ahead.
 const STEP: u64 = 16;
-/// Batches of the measured time, for the confidence interval.
-const BATCHES: u64 = 20;
+/// Batches of the measured time, for the confidence interval and to see what piles up.
+const BATCHES: u64 = 2 * GROWTH_PARTS as u64;
 /// Messages a source may have under way; more are created when some have arrived.
 const OUTSTANDING_MAX: u32 = 2000;
-/// Share of its flits that a job which is not saturated delivers.
-const CARRIED: f64 = 0.98;
 
 /// Cycles before measuring, and measured.
 #[derive(Clone, Copy)]
@@ -34,7 +32,8 @@ pub(super) struct Measured {
     batches: Batches,
     current: Batch,
     pub(super) latencies: Latencies,
-    pub(super) saturated: bool,
+    /// How fast the messages of the job that wait become more.
+    pub(super) growth: Option<Growth>,
 }
 
 impl Measured {
@@ -45,6 +44,14 @@ impl Measured {
     pub(super) fn confidence(&self) -> Option<f64> {
         self.batches.latency().map(|interval| interval.half_width)
     }
+    /// The network does not carry the job.
+    pub(super) fn saturated(&self) -> bool {
+        self.growth.is_some_and(|growth| growth.saturates())
+    }
+    /// The network may not carry the job, but it was not measured for long enough to tell.
+    pub(super) fn undecided(&self) -> bool {
+        self.growth.is_some_and(|growth| !growth.saturates() && !growth.is_none())
+    }
 }
 
 /// A rank that sends.
@@ -53,9 +60,16 @@ struct Rank<'a> {
     of: &'a Job,
     node: u32,
     source: Source,
+    rate: Rate,
     outstanding: u32,
-    /// Had to wait with a message.
-    held: bool,
+}
+
+impl Rank<'_> {
+    /// Its messages that wait before cycle `now`: under way, or due but held back.
+    fn waiting(&self, now: u64) -> u64 {
+        let late = if self.outstanding >= OUTSTANDING_MAX { now.saturating_sub(self.source.next_cycle()) } else { 0 };
+        u64::from(self.outstanding) + (late as f64 * self.rate.per_cycle()) as u64
+    }
 }
 
 pub(super) struct Stage<'a> {
@@ -65,8 +79,6 @@ pub(super) struct Stage<'a> {
     /// Ranks by the cycle of their next message.
     due: BinaryHeap<Reverse<(u64, usize)>>,
     measured: Vec<Measured>,
-    /// Mean length of each job's messages, flits.
-    lengths: Vec<f64>,
     /// Measuring has begun.
     steady: bool,
 }
@@ -78,7 +90,7 @@ impl<'a> Stage<'a> {
         for (job, &of) in jobs.iter().enumerate() {
             for (rank, (&node, &rate)) in (0..).zip(of.nodes.iter().zip(&of.rates)) {
                 let source = Source::new(of.seed, rank, of.process, rate);
-                ranks.push(Rank { job, of, node, source, outstanding: 0, held: false });
+                ranks.push(Rank { job, of, node, source, rate, outstanding: 0 });
             }
         }
         let due = ranks.iter().enumerate().map(|(i, rank)| Reverse((rank.source.next_cycle(), i)));
@@ -87,7 +99,6 @@ impl<'a> Stage<'a> {
             network: experiment.build()?,
             due: due.collect(),
             measured: jobs.iter().map(|_| Measured::default()).collect(),
-            lengths: jobs.iter().map(|job| job.lengths.mean()).collect(),
             ranks,
             steady: false,
         })
@@ -111,6 +122,9 @@ impl<'a> Stage<'a> {
             self.create(now, until);
             self.network.advance(until * self.network.cycle() - 1);
             self.collect();
+            if self.steady {
+                self.count_waiting(now, until);
+            }
             now = until;
             if self.steady && (now == batch_end || now == end) {
                 self.end_batch();
@@ -134,7 +148,6 @@ impl<'a> Stage<'a> {
             self.due.pop();
             let rank = &mut self.ranks[index];
             if rank.outstanding >= OUTSTANDING_MAX {
-                rank.held = true;
                 self.due.push(Reverse((until, index)));
                 continue;
             }
@@ -185,6 +198,14 @@ impl<'a> Stage<'a> {
         }
     }
 
+    /// Adds what waited in the cycles `from..until`.
+    fn count_waiting(&mut self, from: u64, until: u64) {
+        for rank in &self.ranks {
+            self.measured[rank.job].current.waiting += u128::from(rank.waiting(until) * (until - from));
+        }
+        self.measured.iter_mut().for_each(|measured| measured.current.cycles += until - from);
+    }
+
     fn end_batch(&mut self) {
         for rank in &self.ranks {
             self.measured[rank.job].current.backlog += u64::from(rank.outstanding);
@@ -196,13 +217,8 @@ impl<'a> Stage<'a> {
 
     /// Says which jobs the network does not carry.
     fn judge(&mut self) {
-        for (job, measured) in self.measured.iter_mut().enumerate() {
-            let held = self.ranks.iter().any(|rank| rank.job == job && rank.held);
-            let total = measured.batches.total();
-            let mean = self.lengths[job];
-            let delivered = total.flits as f64 + total.lost as f64 * mean;
-            let carried = delivered >= CARRIED * total.created_flits as f64;
-            measured.saturated = held || growing(&measured.batches.coarse(PARTS)) && !carried;
+        for measured in &mut self.measured {
+            measured.growth = Growth::of(&measured.batches.parts(GROWTH_PARTS));
         }
     }
 }
