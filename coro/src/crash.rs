@@ -267,8 +267,25 @@ unsafe fn look_for_frames(fault: &mut Fault, pe: &Record, rip: usize, rsp: usize
 
 /// These bytes end with a call instruction: to a distance, or through a register or memory.
 fn follows_call(before: &[u8]) -> bool {
-    let through = |len: usize| before[7 - len] == 0xff && before[8 - len] >> 3 & 7 == 2;
-    before[2] == 0xe8 || through(2) || through(3) || through(4) || through(6) || through(7)
+    let through = |len: usize| {
+        let (code, operand) = (&before[7 - len..], before[8 - len]);
+        code[0] == 0xff && operand >> 3 & 7 == 2 && bytes_through(operand, code.get(2)) == len
+    };
+    before[2] == 0xe8 || (2..=7).any(through)
+}
+
+/// Bytes of a call through `operand`, which says where the address is found; `scale` is the byte that may follow it.
+fn bytes_through(operand: u8, scale: Option<&u8>) -> usize {
+    match (operand >> 6, operand & 7) {
+        (0, 5) => 6,
+        (0, 4) if scale.is_some_and(|scale| scale & 7 == 5) => 7,
+        (0, 4) => 3,
+        (1, 4) => 4,
+        (1, _) => 3,
+        (2, 4) => 7,
+        (2, _) => 6,
+        _ => 2,
+    }
 }
 
 #[cfg(test)]
@@ -286,6 +303,10 @@ mod tests {
         assert!(ends_with(&[0xff, 0xd0]), "call rax");
         assert!(ends_with(&[0xff, 0x15, 1, 2, 3, 4]), "call [rip + d]");
         assert!(ends_with(&[0xff, 0x50, 8]), "call [rax + 8]");
+        assert!(ends_with(&[0xff, 0x14, 0xc5, 1, 2, 3, 4]), "call [8 * rax + d]");
+        assert!(ends_with(&[0xff, 0x54, 0x24, 8]), "call [rsp + 8]");
+        // Where a function begins behind another one whose last call was near, forwards or back.
+        assert!(!ends_with(&[0x94, 0xfb, 0xff, 0xff, 0x90, 0xc9, 0xc3]), "call near; nop; leave; ret");
         assert!(!ends_with(&[0xe9, 1, 2, 3, 4]), "jump");
         assert!(!ends_with(&[0xff, 0xe0]), "jump to rax");
     }

@@ -3,7 +3,7 @@
 use angara_protocol::inside::{ENV_DESCRIPTORS, FromPes, ToPes};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
-use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -88,12 +88,24 @@ impl Said {
     }
 }
 
-/// Nothing will be written any more: the launcher sees the end of both outputs.
+/// Nothing will be written any more: the launcher sees the end of both outputs. PEs may have duplicated their descriptors.
 pub(crate) fn close_outputs() {
+    // The input may be the file that is an output, too, and nobody waits for its end.
+    let of = |fd: RawFd| -> Option<(u64, u64)> {
+        // SAFETY: looked at only.
+        let found = rustix::fs::fstat(unsafe { BorrowedFd::borrow_raw(fd) }).ok()?;
+        Some((found.st_dev, found.st_ino))
+    };
+    let outputs = [of(1), of(2)];
+    let open = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    let numbers: Vec<RawFd> = open.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    // Without a descriptor to spare, an end of the launcher's socket that nobody writes to serves as well.
     let nowhere = rustix::fs::open("/dev/null", rustix::fs::OFlags::WRONLY, rustix::fs::Mode::empty());
-    if let Ok(nowhere) = nowhere {
-        // Where that fails they close with the process.
-        let _ = rustix::stdio::dup2_stdout(&nowhere).and_then(|()| rustix::stdio::dup2_stderr(&nowhere));
+    let Ok(nowhere) = nowhere else { return };
+    let same = |fd: &RawFd| *fd > 2 && of(*fd).is_some_and(|file| outputs.contains(&Some(file)));
+    for fd in [1, 2].into_iter().chain(numbers.into_iter().filter(same)) {
+        // SAFETY: outputs of PEs that do not run any more; the number stays in use, as whoever has it expects.
+        unsafe { libc::dup2(nowhere.as_raw_fd(), fd) };
     }
 }
 
