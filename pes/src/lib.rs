@@ -26,10 +26,10 @@ use angara_abi::shm::Arena;
 use angara_cluster::args::Args;
 use angara_protocol::inside::{StartPes, ToPes};
 use clap::Parser;
-use farewell::Farewell;
 use fabricd::config::{log_filter, resolve};
 use fabricd::inside::{Images, Inside, Wish};
 use fabricd::{Options, Ready, log, run_around};
+use farewell::Farewell;
 use link::Link;
 use rustix::process::{Signal, getpid};
 use std::fs::File;
@@ -108,7 +108,8 @@ fn serve(options: Options, socket: UnixStream) -> Result<(), (String, u8)> {
     let watched = Arc::new(Watched::new());
     let farewell = Arc::new(Farewell::new(link.clone(), watched.clone(), &options.runtime_dir));
     let copies = farewell.copies.clone();
-    let turns = Turns { seated, wishes: wishes.clone(), link: link.clone(), watched: watched.clone(), copies, made: None };
+    let turns =
+        Turns { seated, wishes: wishes.clone(), link: link.clone(), watched: watched.clone(), copies, made: None };
     let inside = Inside { coroutines: Box::new(turns), arena: arena.clone(), wishes: incoming };
     let (runtime_dir, patience) = (options.runtime_dir.clone(), options.virtual_time.and_then(|v| v.patience.0));
     let (watch, ends) = (watched.clone(), farewell.clone());

@@ -3,7 +3,7 @@
 use crate::desk::{self, Question, desk, sink};
 use crate::farewell::Copies;
 use crate::lines::{Lines, Which};
-use crate::link::{Link, close_outputs};
+use crate::link::Link;
 use crate::output::Output;
 use crate::watch::Watched;
 use angara_abi::inside::{self, Library, Parts, Segment};
@@ -18,9 +18,9 @@ use fabricd::inside::{Seats, Wish};
 use std::ffi::{CStr, CString, OsStr, c_char, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, TryRecvError};
+use std::sync::{Arc, OnceLock};
 use tokio::sync::mpsc::UnboundedSender;
 
 /// Bytes below each stack that cannot be written to, as many as the kernel keeps free below a process's: even where the compiler
@@ -183,7 +183,7 @@ impl Turns {
         }
         if made.left == 0 {
             desk().outputs = None;
-            close_outputs();
+            self.link.close_outputs();
         }
         Resumed::Waits
     }

@@ -116,9 +116,11 @@ unsafe extern "C" fn control(fd: c_int, command: c_int, argument: usize) -> c_in
         libc::F_SETLK => libc::F_OFD_SETLK,
         libc::F_SETLKW => libc::F_OFD_SETLKW,
         libc::F_GETLK => libc::F_OFD_GETLK,
+        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => {
+            // SAFETY: the program's arguments.
+            return descriptors::opened(unsafe { libc::fcntl(fd, command, argument) });
+        }
         // SAFETY: the program's arguments.
-        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => return descriptors::opened(unsafe { libc::fcntl(fd, command, argument) }),
-        // SAFETY: as above.
         other => return unsafe { libc::fcntl(fd, other, argument) },
     };
     // SAFETY: the program's lock; this kind wants no process number.

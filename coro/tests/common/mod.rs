@@ -117,7 +117,8 @@ impl Job {
         for number in 0..setup.count {
             let i = number as usize;
             let own = [CString::new(format!("PE={number}")).unwrap()];
-            let stack = Stack { low: stacks.wrapping_add(STACK * i), len: STACK, guard: if setup.guard { PAGE } else { 0 } };
+            let stack =
+                Stack { low: stacks.wrapping_add(STACK * i), len: STACK, guard: if setup.guard { PAGE } else { 0 } };
             let start = Start { number, args: setup.args, env: &own };
             // SAFETY: fresh memory that outlives the job.
             unsafe { pes.add(slice.wrapping_add(bytes * i), stack, &start) }.unwrap();

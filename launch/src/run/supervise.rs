@@ -270,7 +270,8 @@ impl Watch<'_> {
             None => {
                 self.place.alive = false;
                 // A daemon in one process with its PEs goes because of how one of them has ended, if it has said so before.
-                let told = |s: &Seen| matches!(s, Seen::Exit(_, status) if status.signal() != Some(Signal::KILL.as_raw()));
+                let told =
+                    |s: &Seen| matches!(s, Seen::Exit(_, status) if status.signal() != Some(Signal::KILL.as_raw()));
                 let explained = self.plan.pes_as == PesAs::Coroutines && self.seen.iter().any(told);
                 if self.cause.is_none() && !explained {
                     let pid = self.place.pid;

@@ -12,23 +12,25 @@
 
 static int me;
 
-static void pipe_of_nobody(void) {
+static __attribute__((noinline)) void pipe_of_nobody(void) {
     int ends[2];
     char byte;
     if (pipe(ends) == 0 && read(ends[0], &byte, 1) < 0) // a read that never ends
         exit(3);
 }
 
-static void locked_twice(void) {
+static __attribute__((noinline)) void locked_twice(void) {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     pthread_mutex_lock(&lock);
-    pthread_mutex_lock(&lock); // a lock that never comes
+    if (pthread_mutex_lock(&lock) == 0) // a lock that never comes
+        exit(3);
 }
 
-static void fifo_between(const char *name) {
+static __attribute__((noinline)) void fifo_between(const char *name) {
     mkfifo(name, 0600);
     int fd = open(name, O_RDONLY); // nobody opens the other end
-    close(fd);
+    if (close(fd))
+        exit(3);
 }
 
 static void closes_all(void) {
@@ -44,10 +46,20 @@ static void closes_all(void) {
     printf("PE %d: %d %d\n", me, fclose(file), close(open("/dev/null", O_RDONLY)));
 }
 
-// Larger than what is guarded below a stack, and written to at its lowest bytes.
-static __attribute__((noinline)) void jumps(size_t bytes) {
-    volatile char *room = alloca(bytes);
-    memset((char *)room, 0x55, 4096);
+// Room that ends where PE 0 has its data, and is written to there alone: what lies between stacks is not touched.
+static long where;
+
+static __attribute__((noinline)) void jumps(void) {
+    volatile char here;
+    long theirs = shmem_long_g(&where, 0);
+    volatile char *room = alloca((size_t)((long)&here - theirs));
+    for (int i = 0; i < 8192; i++)
+        room[i] = 0x55;
+}
+
+static void leaks(void) {
+    while (dup(1) >= 0)
+        ;
 }
 
 int main(int argc, char **argv) {
@@ -55,6 +67,7 @@ int main(int argc, char **argv) {
     volatile long kept[512];
     shmem_init();
     me = shmem_my_pe();
+    where = (long)kept;
     for (int i = 0; i < 512; i++)
         kept[i] = me;
     printf("PE %d begins\n", me);
@@ -70,7 +83,9 @@ int main(int argc, char **argv) {
         if (!strcmp(how, "close"))
             closes_all();
         if (!strcmp(how, "jump"))
-            jumps(strtoul(argv[2], NULL, 0));
+            jumps();
+        if (!strcmp(how, "leak"))
+            leaks();
         if (!strcmp(how, "dup")) {
             int fd = dup(1);
             if (fd < 0 || write(fd, "past the library\n", 17) != 17)
