@@ -2,6 +2,7 @@
 //! PE in front.
 
 use crate::watch::WRITES;
+use rustix::event::{PollFd, PollFlags};
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
@@ -84,6 +85,10 @@ impl Output {
             match rustix::io::write(self.to, bytes) {
                 Ok(n) => bytes = &bytes[n..],
                 Err(rustix::io::Errno::INTR) => {}
+                // A PE may have made the pipe non-blocking, which it has in common with all.
+                Err(rustix::io::Errno::AGAIN) => {
+                    let _ = rustix::event::poll(&mut [PollFd::new(&self.to, PollFlags::OUT)], None);
+                }
                 Err(_) => break,
             }
         }

@@ -83,11 +83,18 @@ fn a_signal_to_the_process_of_all_pes_is_told() {
     assert!(done.stderr.contains("was shut down; the job was ended"), "{done}");
 }
 
+/// Also where a PE has made the output non-blocking.
 #[test]
-fn a_slow_reader_takes_no_patience() {
+fn a_slow_reader_takes_no_patience_and_gets_all() {
+    for how in [&["much"][..], &["much", "at once"]] {
+        slow_reader(how);
+    }
+}
+
+fn slow_reader(how: &[&str]) {
     let test = Test::new("coroutines-slow-reader");
     let mut command = angara(&test, COROUTINES, &["-n", "2", "--patience", "1"]);
-    command.arg(program()).arg("much");
+    command.arg(program()).args(how);
     let words: Vec<_> = command.get_args().map(|word| word.to_owned()).collect();
     let mut shell = test.command("bash");
     shell.args(["-c", r#"set -o pipefail; "$0" "$@" | (sleep 4; wc -l)"#]).arg(command.get_program()).args(words);
@@ -133,6 +140,7 @@ fn a_pe_closes_its_own_descriptors_and_no_others() {
     for line in ["PE 1 closed 1 of its own: 1, others: 1", "PE 1: 0 0"] {
         assert!(done.stdout.lines().any(|said| said == line), "no `{line}` in {done}");
     }
+    assert!(!done.stdout.contains("another's"), "{done}");
     test.assert_clean();
 }
 
