@@ -302,6 +302,14 @@ mod tests {
     }
 
     #[test]
+    fn stacks_are_probed_where_the_compiler_can_and_the_user_says_nothing() {
+        let takes = |compiler: &str| can_probe_stacks(&[compiler.into()], C);
+        assert!(takes("true") && !takes("false") && !takes("no-such-compiler"));
+        assert!([PROBES, "-fno-stack-clash-protection"].iter().all(|word| probes_stacks(&word.into())));
+        assert!(!probes_stacks(&"-O2".into()));
+    }
+
+    #[test]
     fn the_name_chooses_the_language() {
         assert_eq!(name(&["/x/oshcc".into()]), "oshcc");
         assert_eq!(name(&["/x/oshc++".into()]), "oshc++");
