@@ -1,5 +1,7 @@
 // Ways for the last PE not to come back from libc, or to be rude to its process, by the first argument.
+#define _GNU_SOURCE
 #include <alloca.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -7,6 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -31,6 +37,26 @@ static __attribute__((noinline)) void fifo_between(const char *name) {
     int fd = open(name, O_RDONLY); // nobody opens the other end
     if (close(fd))
         exit(3);
+}
+
+// What each function has opened can be closed, once.
+static void closes_what_it_opens(void) {
+    int ends[6];
+    char name[] = "XXXXXX";
+    if (pipe(ends) || pipe2(ends + 2, O_CLOEXEC) || socketpair(AF_UNIX, SOCK_STREAM, 0, ends + 4))
+        exit(3);
+    int all[] = {ends[0], ends[1], ends[2], ends[3], ends[4], ends[5], open(".", O_RDONLY), openat(AT_FDCWD, ".", O_RDONLY),
+                 creat("created", 0600), mkstemp(name), memfd_create("memory", 0), dup(0), fcntl(0, F_DUPFD, 3),
+                 socket(AF_UNIX, SOCK_STREAM, 0), eventfd(0, 0), epoll_create1(0), fileno(fopen(".", "r"))};
+    int count = sizeof all / sizeof *all, once = 0, twice = 0;
+    for (int i = 0; i < count; i++) {
+        once += close(all[i]) == 0;
+        twice += close(all[i]) == 0;
+    }
+    DIR *directory = fdopendir(open(".", O_RDONLY));
+    printf("PE %d: all %d, twice %d, directory %d\n", me, once == count, twice, closedir(directory));
+    remove("created");
+    remove(name);
 }
 
 static void closes_all(void) {
@@ -83,7 +109,7 @@ int main(int argc, char **argv) {
         if (!strcmp(how, "fifo"))
             fifo_between(argv[2]);
         if (!strcmp(how, "close"))
-            closes_all();
+            closes_what_it_opens(), closes_all();
         if (!strcmp(how, "jump"))
             jumps();
         if (!strcmp(how, "leak"))

@@ -137,7 +137,7 @@ fn a_run_without_enough_descriptors_ends_with_a_message() {
 fn a_pe_closes_its_own_descriptors_and_no_others() {
     let test = Test::new("coroutines-close");
     let done = run(&test, COROUTINES, &["-n", "2"], &program(), &["close"]).success();
-    for line in ["PE 1 closed 1 of its own: 1, others: 1", "PE 1: 0 0"] {
+    for line in ["PE 1: all 1, twice 0, directory 0", "PE 1 closed 1 of its own: 1, others: 1", "PE 1: 0 0"] {
         assert!(done.stdout.lines().any(|said| said == line), "no `{line}` in {done}");
     }
     assert!(!done.stdout.contains("another's"), "{done}");
