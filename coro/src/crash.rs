@@ -1,11 +1,11 @@
 //! Signals that end a PE: found on a stack of their own, they end the PE and leave the others alone.
 
-use crate::PAGE;
 use crate::record::{CURRENT, HOST, Life, OneThread, Record};
 use crate::switch;
 use std::ffi::{c_int, c_void};
 use std::io;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::{Duration, Instant};
 
 const SIGNALS: [c_int; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGABRT];
 const FRAMES: usize = 32;
@@ -111,10 +111,42 @@ pub(crate) enum Wanted {
     Pause = 1,
     /// Its end.
     End = 2,
+    /// Where it is, which goes to [`TOLD`]. It goes on.
+    Tell = 3,
 }
 
 /// What is wanted; 0 if nothing is.
 static WANTED: AtomicU8 = AtomicU8::new(0);
+
+/// Where a PE was when it was asked; [`TELLS`] says whose the room is.
+static TOLD: OneThread<(u32, Fault)> = OneThread::new((0, Fault::NONE));
+/// `FREE`; `ASKED`: the handler's; `ANSWERED`: the asker's.
+static TELLS: AtomicU8 = AtomicU8::new(FREE);
+const FREE: u8 = 0;
+const ASKED: u8 = 1;
+const ANSWERED: u8 = 2;
+
+/// Asks the PE that runs where it is, wherever that may be; nothing if it does not say so within `limit`. One thread at a time
+/// asks, and wants nothing else of PEs meanwhile.
+pub(crate) fn position(limit: Duration) -> Option<(u32, Crash)> {
+    TELLS.store(ASKED, Ordering::Release);
+    let end = Instant::now() + limit;
+    while TELLS.load(Ordering::Acquire) != ANSWERED {
+        if Instant::now() >= end {
+            // If this fails the answer has come just now.
+            match TELLS.compare_exchange(ASKED, FREE, Ordering::Acquire, Ordering::Acquire) {
+                Ok(_) => return None,
+                Err(_) => break,
+            }
+        }
+        interrupt(Wanted::Tell);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    // SAFETY: the handler has written it, and does not again before it is asked.
+    let (pe, fault) = unsafe { *TOLD.get() };
+    TELLS.store(FREE, Ordering::Release);
+    Some((pe, fault.crash()))
+}
 
 /// Asks something of the PE that runs, from another thread. One that is inside a library, where locks may be held, goes on.
 pub(crate) fn interrupt(wanted: Wanted) {
@@ -129,7 +161,7 @@ pub(crate) fn interrupt(wanted: Wanted) {
     }
 }
 
-/// Ends or pauses the PE that runs if it is in its own code.
+/// Ends or pauses the PE that runs if it is in its own code, or says where it is.
 unsafe extern "C" fn interrupted(signal: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: as in `handle`.
     unsafe {
@@ -140,6 +172,17 @@ unsafe extern "C" fn interrupted(signal: c_int, _: *mut libc::siginfo_t, context
         let context = &*context.cast::<libc::ucontext_t>();
         let registers = &context.uc_mcontext.gregs;
         let (rip, rsp) = (registers[libc::REG_RIP as usize] as usize, registers[libc::REG_RSP as usize] as usize);
+        if WANTED.load(Ordering::Relaxed) == Wanted::Tell as u8 {
+            WANTED.store(0, Ordering::Relaxed);
+            if TELLS.load(Ordering::Acquire) == ASKED {
+                let fault = &mut (*TOLD.get()).1;
+                *fault = Fault { signal, rip, ..Fault::NONE };
+                look_for_frames(fault, &*pe, rip, rsp);
+                (*TOLD.get()).0 = (*pe).number;
+                TELLS.store(ANSWERED, Ordering::Release);
+            }
+            return;
+        }
         if !is_code(&*pe, rip) {
             return;
         }
@@ -192,7 +235,7 @@ unsafe extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: 
         *fault = Fault { signal, address, rip, ..Fault::NONE };
         let stack = (*pe).stack;
         let outside = !(stack.low..stack.top).contains(&rsp);
-        let in_guard = stack.guarded && (stack.low - PAGE..stack.low).contains(&address);
+        let in_guard = (stack.low - stack.guard..stack.low).contains(&address);
         fault.overflow = signal != libc::SIGABRT && (outside || in_guard);
         look_for_frames(fault, &*pe, rip, rsp);
         (*pe).life = Life::Crashed(signal);
@@ -224,8 +267,25 @@ unsafe fn look_for_frames(fault: &mut Fault, pe: &Record, rip: usize, rsp: usize
 
 /// These bytes end with a call instruction: to a distance, or through a register or memory.
 fn follows_call(before: &[u8]) -> bool {
-    let through = |len: usize| before[7 - len] == 0xff && before[8 - len] >> 3 & 7 == 2;
-    before[2] == 0xe8 || through(2) || through(3) || through(4) || through(6) || through(7)
+    let through = |len: usize| {
+        let (code, operand) = (&before[7 - len..], before[8 - len]);
+        code[0] == 0xff && operand >> 3 & 7 == 2 && bytes_through(operand, code.get(2)) == len
+    };
+    before[2] == 0xe8 || (2..=7).any(through)
+}
+
+/// Bytes of a call through `operand`, which says where the address is found; `scale` is the byte that may follow it.
+fn bytes_through(operand: u8, scale: Option<&u8>) -> usize {
+    match (operand >> 6, operand & 7) {
+        (0, 5) => 6,
+        (0, 4) if scale.is_some_and(|scale| scale & 7 == 5) => 7,
+        (0, 4) => 3,
+        (1, 4) => 4,
+        (1, _) => 3,
+        (2, 4) => 7,
+        (2, _) => 6,
+        _ => 2,
+    }
 }
 
 #[cfg(test)]
@@ -243,6 +303,10 @@ mod tests {
         assert!(ends_with(&[0xff, 0xd0]), "call rax");
         assert!(ends_with(&[0xff, 0x15, 1, 2, 3, 4]), "call [rip + d]");
         assert!(ends_with(&[0xff, 0x50, 8]), "call [rax + 8]");
+        assert!(ends_with(&[0xff, 0x14, 0xc5, 1, 2, 3, 4]), "call [8 * rax + d]");
+        assert!(ends_with(&[0xff, 0x54, 0x24, 8]), "call [rsp + 8]");
+        // Where a function begins behind another one whose last call was near, forwards or back.
+        assert!(!ends_with(&[0x94, 0xfb, 0xff, 0xff, 0x90, 0xc9, 0xc3]), "call near; nop; leave; ret");
         assert!(!ends_with(&[0xe9, 1, 2, 3, 4]), "jump");
         assert!(!ends_with(&[0xff, 0xe0]), "jump to rax");
     }

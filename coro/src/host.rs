@@ -3,9 +3,10 @@
 use crate::libc_state::files;
 use crate::libc_state::variables::Variables;
 use crate::record::CURRENT;
-use crate::{Pes, crash, exit as ends};
+use crate::{Crash, Pes, crash, exit as ends};
 use std::ffi::c_int;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// Ends the PE that runs, without its handlers and without [`crate::Hooks::at_exit`]. To be called on its stack.
 pub extern "C" fn leave(status: c_int) -> ! {
@@ -34,6 +35,12 @@ pub fn interrupt() {
 /// As [`interrupt`], for a pause: [`crate::Event::Paused`].
 pub fn pause() {
     crash::interrupt(crash::Wanted::Pause);
+}
+
+/// Number of the PE that runs and where it is, in a library or not, asked from another thread; nothing if it does not say so
+/// within `limit`. One thread at a time may ask, and ask for nothing else meanwhile. The PE goes on.
+pub fn position(limit: Duration) -> Option<(u32, Crash)> {
+    crash::position(limit)
 }
 
 impl Pes {

@@ -37,7 +37,7 @@ mod switch;
 mod tls;
 
 pub use crash::Crash;
-pub use host::{exit, flush, interrupt, leave, pause};
+pub use host::{exit, flush, interrupt, leave, pause, position};
 pub use image::{Image, Names};
 pub use libc_state::streams::Sink;
 pub use pes::{Event, Hooks, Pes, Stack, Start};

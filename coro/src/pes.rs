@@ -29,8 +29,9 @@ pub struct Stack {
     pub low: *mut u8,
     /// Bytes.
     pub len: usize,
-    /// The lowest page is made inaccessible: an overflow is found at once, for two mappings a PE.
-    pub guard: bool,
+    /// So many of its lowest bytes, in whole pages, are made inaccessible: an overflow is found at once, for two mappings a PE.
+    /// With 0 it is found when the PE hands over.
+    pub guard: usize,
 }
 
 /// What a PE begins with.
@@ -64,7 +65,8 @@ pub struct Pes {
     env: Vec<CString>,
     // Addresses, for a PE's code reaches its record while the host holds `self`.
     records: Vec<*mut Record>,
-    guards: Vec<*mut u8>,
+    /// Where each begins, and its bytes.
+    guards: Vec<(*mut u8, usize)>,
     buffers: streams::Buffers,
     name_before: *mut c_char,
     _name: CString,
@@ -127,18 +129,19 @@ impl Pes {
         }
         let strings = self.environment(start.env);
         let least = start::needed(start.args, strings.len()) + 4 * PAGE;
-        if stack.len < least || !(stack.low as usize).is_multiple_of(PAGE) {
+        let guard = stack.guard;
+        let whole = (stack.low as usize | guard).is_multiple_of(PAGE);
+        if stack.len.saturating_sub(guard) < least || !whole {
             return Err(refuse(format!("its stack must begin on a page and have at least {least} bytes")));
         }
-        let guard = if stack.guard { PAGE } else { 0 };
         let low = stack.low as usize + guard;
         // SAFETY: the caller's promise.
         unsafe {
-            if stack.guard {
-                if libc::mprotect(stack.low.cast(), PAGE, libc::PROT_NONE) != 0 {
-                    return Err(refuse(format!("no guard page below a stack: {}", io::Error::last_os_error())));
+            if guard > 0 {
+                if libc::mprotect(stack.low.cast(), guard, libc::PROT_NONE) != 0 {
+                    return Err(refuse(format!("no guard pages below a stack: {}", io::Error::last_os_error())));
                 }
-                self.guards.push(stack.low);
+                self.guards.push((stack.low, guard));
             } else {
                 let canary = low as *mut [u64; CANARY.len()];
                 if canary.read() != CANARY {
@@ -155,7 +158,7 @@ impl Pes {
             fresh: true,
             base: slice as usize,
             image: &raw const *self.image,
-            stack: StackRange { low, top: (stack.low as usize + stack.len) & !15, guarded: stack.guard },
+            stack: StackRange { low, top: (stack.low as usize + stack.len) & !15, guard },
             tls: Vec::new(),
             hooks: self.hooks,
             handlers: Default::default(),
@@ -256,7 +259,7 @@ fn overflowed(pe: &Record) -> bool {
         return true;
     }
     // SAFETY: the low end of a stack that is mapped while its PE's record lives.
-    !pe.stack.guarded
+    pe.stack.guard == 0
         && unsafe { &*(pe.stack.low as *const [u64; CANARY.len()]) }.iter().fold(0, |all, word| all | word) != 0
 }
 
@@ -275,8 +278,8 @@ impl Drop for Pes {
                     deregister((pe.base + frames_at) as *const c_void);
                 }
             }
-            for guard in self.guards.drain(..) {
-                libc::mprotect(guard.cast(), PAGE, libc::PROT_READ | libc::PROT_WRITE);
+            for (low, guard) in self.guards.drain(..) {
+                libc::mprotect(low.cast(), guard, libc::PROT_READ | libc::PROT_WRITE);
             }
             program_invocation_short_name = self.name_before;
         }

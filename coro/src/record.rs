@@ -23,10 +23,11 @@ pub(crate) enum Life {
 /// Memory of a PE's stack.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StackRange {
-    /// Lowest usable address; a guard page lies below if there is one.
+    /// Lowest usable address.
     pub(crate) low: usize,
     pub(crate) top: usize,
-    pub(crate) guarded: bool,
+    /// Inaccessible bytes below.
+    pub(crate) guard: usize,
 }
 
 /// All that is one PE's.

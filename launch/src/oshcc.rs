@@ -91,6 +91,9 @@ pub fn main(args: &[OsString]) -> Result<u8, Failed> {
         require_gcc(&compiler)?;
         flags.check_races();
     }
+    if !user.iter().any(probes_stacks) && can_probe_stacks(&compiler, language) {
+        flags.compile.push(PROBES.into());
+    }
     if user.iter().any(|a| only(a, "compile")) {
         say!("{}", shown(&flags.compile))?;
         return Ok(0);
@@ -136,6 +139,24 @@ fn require_gcc(compiler: &[OsString]) -> Result<(), Failed> {
     }
     let why = format!("--check-races needs gcc, and {} is another compiler", shown(compiler));
     Err(Failed::usage(why, "install gcc, and set OSHCC_CC=gcc or OSHCXX_CXX=g++"))
+}
+
+/// Lets functions with large frames touch every page on their way down, so that they cannot step over the guard below a stack:
+/// where PEs are coroutines, another PE's data may lie behind it.
+const PROBES: &str = "-fstack-clash-protection";
+
+/// The user has decided.
+fn probes_stacks(argument: &OsString) -> bool {
+    argument == PROBES || argument == "-fno-stack-clash-protection"
+}
+
+/// Tells whether the compiler takes the option, and does not ignore it.
+fn can_probe_stacks(compiler: &[OsString], language: Language) -> bool {
+    let mut command = Command::new(&compiler[0]);
+    command.args(&compiler[1..]).args([PROBES, "-Werror", "-fsyntax-only", "-x"]);
+    command.args([if language == C { "c" } else { "c++" }, "/dev/null"]);
+    let done = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    done.is_ok_and(|status| status.success())
 }
 
 /// What is added to a compiler's command line.
@@ -278,6 +299,14 @@ mod tests {
         let user = ["-fno-pic", "-no-pie", "-c", "a.cc"].map(OsString::from);
         let line = shown(&command(&["c++".into()], &flags, &user));
         assert_eq!(line, "c++ -I/t/include -fPIC -fno-semantic-interposition -fno-pic -no-pie -c a.cc");
+    }
+
+    #[test]
+    fn stacks_are_probed_where_the_compiler_can_and_the_user_says_nothing() {
+        let takes = |compiler: &str| can_probe_stacks(&[compiler.into()], C);
+        assert!(takes("true") && !takes("false") && !takes("no-such-compiler"));
+        assert!([PROBES, "-fno-stack-clash-protection"].iter().all(|word| probes_stacks(&word.into())));
+        assert!(!probes_stacks(&"-O2".into()));
     }
 
     #[test]

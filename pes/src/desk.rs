@@ -1,11 +1,13 @@
 //! What PEs call on their own stacks. While one runs, the host's thread-local variables may be the program's (the rule of
 //! `angara_coro`), so nothing here uses any: what needs more is left on the *desk*, and the PE stands until the host has done it.
 
+use crate::farewell::Copies;
 use crate::output::Output;
 use angara_abi::inside::{Host, VERSION};
 use angara_coro::{current_pe, stand};
 use std::cell::UnsafeCell;
-use std::ffi::{c_char, c_int};
+use std::ffi::{CStr, c_char, c_int};
+use std::sync::{Arc, OnceLock};
 
 /// Functions for the library.
 pub(crate) static HOST: Host = Host {
@@ -29,8 +31,8 @@ pub(crate) struct Desk {
     question: Option<Question>,
     /// The answer for the PE whose turn it is; nothing, if nobody answers any more.
     answer: Option<Option<Vec<u8>>>,
-    /// Where copies of the program begin, how many bytes each has, and the program's name.
-    images: Option<(usize, usize, usize, *const c_char)>,
+    /// Copies of the program, and its name.
+    copies: Option<(Arc<OnceLock<Copies>>, &'static CStr)>,
 }
 
 /// What a PE may want to know.
@@ -47,7 +49,7 @@ struct OneDesk(UnsafeCell<Desk>);
 // SAFETY: as said above.
 unsafe impl Sync for OneDesk {}
 
-static DESK: OneDesk = OneDesk(UnsafeCell::new(Desk { outputs: None, question: None, answer: None, images: None }));
+static DESK: OneDesk = OneDesk(UnsafeCell::new(Desk { outputs: None, question: None, answer: None, copies: None }));
 
 /// The desk. To be called on the thread of the PEs, and not to be kept while a PE runs.
 pub(crate) fn desk() -> &'static mut Desk {
@@ -66,16 +68,14 @@ impl Desk {
         self.answer = Some(text);
     }
 
-    /// Copies of the program `file` begin at `first`; there are so many, each of so many bytes.
-    pub(crate) fn knows(&mut self, (first, bytes, count): (usize, usize, usize), file: &'static std::ffi::CStr) {
-        self.images = Some((first, bytes, count, file.as_ptr()));
+    /// There are copies of the program `file`.
+    pub(crate) fn knows(&mut self, copies: Arc<OnceLock<Copies>>, file: &'static CStr) {
+        self.copies = Some((copies, file));
     }
 
     /// Where the copy begins that contains an address.
     pub(crate) fn copy_at(&self, address: usize) -> Option<usize> {
-        let (first, bytes, count, _) = self.images?;
-        let number = address.checked_sub(first)? / bytes;
-        (number < count).then_some(first + number * bytes)
+        self.copies.as_ref()?.0.get()?.at(address)
     }
 }
 
@@ -123,6 +123,6 @@ pub(crate) extern "C" fn sink(pe: u32, fd: c_int, bytes: *const u8, len: usize) 
 extern "C" fn find(address: usize, file: &mut *const c_char) -> usize {
     let desk = desk();
     let Some(base) = desk.copy_at(address) else { return 0 };
-    *file = desk.images.map_or(std::ptr::null(), |images| images.3);
+    *file = desk.copies.as_ref().map_or(std::ptr::null(), |copies| copies.1.as_ptr());
     base
 }

@@ -9,10 +9,12 @@
 //! | `lines` | lines of the program |
 //! | `output` | what they write |
 //! | `watch` | a PE that does not come back |
+//! | `farewell` | the end where it cannot be left |
 
 #![cfg(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu"))]
 
 mod desk;
+mod farewell;
 mod lines;
 mod link;
 mod output;
@@ -27,6 +29,7 @@ use clap::Parser;
 use fabricd::config::{log_filter, resolve};
 use fabricd::inside::{Images, Inside, Wish};
 use fabricd::{Options, Ready, log, run_around};
+use farewell::Farewell;
 use link::Link;
 use rustix::process::{Signal, getpid};
 use std::fs::File;
@@ -34,6 +37,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, OnceLock, mpsc};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 use turns::{Seated, Turns};
@@ -102,11 +106,15 @@ fn serve(options: Options, socket: UnixStream) -> Result<(), (String, u8)> {
     let (wishes, incoming) = unbounded_channel();
     let (tell, seated) = mpsc::channel();
     let watched = Arc::new(Watched::new());
-    let turns = Turns { seated, wishes: wishes.clone(), link: link.clone(), watched: watched.clone(), made: None };
+    let farewell = Arc::new(Farewell::new(link.clone(), watched.clone(), &options.runtime_dir));
+    let copies = farewell.copies.clone();
+    let turns =
+        Turns { seated, wishes: wishes.clone(), link: link.clone(), watched: watched.clone(), copies, made: None };
     let inside = Inside { coroutines: Box::new(turns), arena: arena.clone(), wishes: incoming };
     let (runtime_dir, patience) = (options.runtime_dir.clone(), options.virtual_time.and_then(|v| v.patience.0));
-    let watch = watched.clone();
-    thread("watch", move || watch.watch(patience))?;
+    let (watch, ends) = (watched.clone(), farewell.clone());
+    thread("watch", move || watch.watch(patience, |why| ends.take_turn(why, 1 << 8)))?;
+    signalled(farewell.clone())?;
     let ready = link.clone();
     thread("launcher", move || {
         link::hear(socket, |word| match word {
@@ -115,16 +123,38 @@ fn serve(options: Options, socket: UnixStream) -> Result<(), (String, u8)> {
             ToPes::Signal(libc::SIGCONT) => {}
             ToPes::Signal(signal) => {
                 watched.stop();
-                watched.interrupt("computed when the job was ended");
+                farewell.take_turn("had not come back to the library when the job was ended", signal);
                 for pe in link.all_end(signal) {
                     // A daemon that has gone knows.
                     let _ = wishes.send(Wish::Gone(pe, Box::new(|| ())));
                 }
             }
         });
+        // The launcher has gone, or has nothing more to say to PEs.
+        farewell.after_the_daemon();
     })?;
     let result = run_around(options, Some(inside), move |_| ready.ready());
     result.map_err(|e| (e.to_string(), e.exit_code()))
+}
+
+/// Sees to it that a signal to this process ends it, as the launcher's death does: the daemon hears of both, and may have to wait
+/// for a PE.
+fn signalled(farewell: Arc<Farewell>) -> Result<(), (String, u8)> {
+    let failed = |e: std::io::Error| (format!("cannot catch signals: {e}"), 1);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+    let entered = runtime.enter();
+    let [mut terminated, mut hung_up] =
+        [signal(SignalKind::terminate()).map_err(failed)?, signal(SignalKind::hangup()).map_err(failed)?];
+    drop(entered);
+    thread("signals", move || {
+        runtime.block_on(async {
+            tokio::select! {
+                _ = terminated.recv() => {}
+                _ = hung_up.recv() => {}
+            }
+        });
+        farewell.after_the_daemon();
+    })
 }
 
 fn thread(name: &str, body: impl FnOnce() + Send + 'static) -> Result<(), (String, u8)> {

@@ -3,7 +3,7 @@
 use angara_protocol::inside::{ENV_DESCRIPTORS, FromPes, ToPes};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
-use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -15,6 +15,8 @@ struct Said {
     stream: UnixStream,
     /// For each PE, if its end has been said.
     ended: Vec<bool>,
+    /// What outputs become: opened while there are descriptors.
+    nowhere: Option<File>,
 }
 
 /// What this process was started with: the socket, and where the daemon's log goes.
@@ -35,7 +37,8 @@ pub(crate) fn inherited() -> Result<(UnixStream, File), String> {
 impl Link {
     /// Of a socket.
     pub(crate) fn new(stream: &UnixStream) -> io::Result<Link> {
-        Ok(Link(Arc::new(Mutex::new(Said { stream: stream.try_clone()?, ended: Vec::new() }))))
+        let nowhere = Some(File::options().write(true).open("/dev/null")?);
+        Ok(Link(Arc::new(Mutex::new(Said { stream: stream.try_clone()?, ended: Vec::new(), nowhere }))))
     }
 
     fn said(&self) -> MutexGuard<'_, Said> {
@@ -62,18 +65,48 @@ impl Link {
         let mut said = self.said();
         let left: Vec<usize> = (0..said.ended.len()).filter(|pe| !said.ended[*pe]).collect();
         left.iter().for_each(|pe| said.end(*pe, signal));
-        close_outputs();
+        said.close_outputs();
         left
     }
 
     /// Says why there will be no PEs, and what helps.
     pub(crate) fn refuse(&self, why: String, remedy: String) {
-        self.said().say(&FromPes::Refused(why, remedy));
-        close_outputs();
+        let mut said = self.said();
+        said.say(&FromPes::Refused(why, remedy));
+        said.close_outputs();
+    }
+
+    /// All PEs have ended.
+    pub(crate) fn close_outputs(&self) {
+        self.said().close_outputs();
     }
 }
 
 impl Said {
+    /// Nothing will be written any more: the launcher sees the end of both outputs. PEs may have duplicated their descriptors.
+    fn close_outputs(&mut self) {
+        let Some(nowhere) = self.nowhere.take() else { return };
+        let file = |fd: RawFd| -> Option<(u64, u64)> {
+            // SAFETY: looked at only.
+            let found = rustix::fs::fstat(unsafe { BorrowedFd::borrow_raw(fd) }).ok()?;
+            Some((found.st_dev, found.st_ino))
+        };
+        let outputs = [file(1), file(2)];
+        // SAFETY: PEs, whose outputs they are, do not run any more; the number stays in use, as whoever has it expects.
+        let close = |fd: RawFd| unsafe { libc::dup2(1, fd) };
+        // SAFETY: as above.
+        unsafe { libc::dup2(nowhere.as_raw_fd(), 1) };
+        close(2);
+        // Its number is for reading the directory, if PEs have used up all others.
+        drop(nowhere);
+        let open = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+        let numbers: Vec<RawFd> = open.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+        let same = |fd: &RawFd| *fd > 2 && file(*fd).is_some_and(|file| outputs.contains(&Some(file)));
+        numbers.into_iter().filter(same).for_each(|fd| {
+            close(fd);
+        });
+    }
+
     fn end(&mut self, pe: usize, raw: i32) {
         if self.ended.get_mut(pe).is_some_and(|ended| !std::mem::replace(ended, true)) {
             self.say(&FromPes::Ended(pe as u32, raw));
@@ -85,15 +118,6 @@ impl Said {
         let mut line = serde_json::to_vec(word).expect("plain data");
         line.push(b'\n');
         let _ = self.stream.write_all(&line);
-    }
-}
-
-/// Nothing will be written any more: the launcher sees the end of both outputs.
-pub(crate) fn close_outputs() {
-    let nowhere = rustix::fs::open("/dev/null", rustix::fs::OFlags::WRONLY, rustix::fs::Mode::empty());
-    if let Ok(nowhere) = nowhere {
-        // Where that fails they close with the process.
-        let _ = rustix::stdio::dup2_stdout(&nowhere).and_then(|()| rustix::stdio::dup2_stderr(&nowhere));
     }
 }
 

@@ -1,8 +1,11 @@
 //! What PEs write. Bytes go out in the order in which PEs write them; with labels by whole lines, each with the number of its
 //! PE in front.
 
+use crate::watch::WRITES;
+use rustix::event::{PollFd, PollFlags};
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
+use std::sync::atomic::Ordering;
 
 /// Longest line kept whole.
 const LINE_MAX: usize = 1 << 20;
@@ -77,13 +80,19 @@ impl Output {
 
     /// Nobody is told of an output that is closed: the launcher, who reads it, has closed it.
     fn write(&mut self, mut bytes: &[u8]) {
+        WRITES.store(true, Ordering::Relaxed);
         while !bytes.is_empty() {
             match rustix::io::write(self.to, bytes) {
                 Ok(n) => bytes = &bytes[n..],
                 Err(rustix::io::Errno::INTR) => {}
-                Err(_) => return,
+                // A PE may have made the pipe non-blocking, which it has in common with all.
+                Err(rustix::io::Errno::AGAIN) => {
+                    let _ = rustix::event::poll(&mut [PollFd::new(&self.to, PollFlags::OUT)], None);
+                }
+                Err(_) => break,
             }
         }
+        WRITES.store(false, Ordering::Relaxed);
     }
 }
 

@@ -1,8 +1,9 @@
 //! The PEs of a job, for the data plane: made when they are let run for the first time, on the data plane's own thread.
 
 use crate::desk::{self, Question, desk, sink};
+use crate::farewell::Copies;
 use crate::lines::{Lines, Which};
-use crate::link::{Link, close_outputs};
+use crate::link::Link;
 use crate::output::Output;
 use crate::watch::Watched;
 use angara_abi::inside::{self, Library, Parts, Segment};
@@ -17,13 +18,18 @@ use fabricd::inside::{Seats, Wish};
 use std::ffi::{CStr, CString, OsStr, c_char, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, TryRecvError};
+use std::sync::{Arc, OnceLock};
 use tokio::sync::mpsc::UnboundedSender;
 
-/// Most PEs whose stacks have guard pages, which take two mappings each of the 65,530 that a process has.
-const GUARDED: usize = 32;
+/// Bytes below each stack that cannot be written to, as many as the kernel keeps free below a process's: even where the compiler
+/// does not touch every page of a large frame, most that are too large are found.
+const GUARD: usize = 256 * angara_abi::PAGE;
+/// Mappings that a process may have, where the system does not say: Linux's own number.
+const MAPPINGS: usize = 65_530;
+/// A guard takes two mappings. Half of all may be for guards; the rest is the program's, and for what else is here.
+const GUARD_SHARE: usize = 4;
 
 /// PEs that have their seats, and their programs.
 pub(crate) struct Seated {
@@ -41,6 +47,8 @@ pub(crate) struct Turns {
     pub(crate) wishes: UnboundedSender<Wish>,
     pub(crate) link: Link,
     pub(crate) watched: Arc<Watched>,
+    /// For whoever wants lines of addresses.
+    pub(crate) copies: Arc<OnceLock<Copies>>,
     pub(crate) made: Option<Made>,
 }
 
@@ -76,7 +84,7 @@ impl Coroutines for Turns {
     fn resume(&mut self, pe: usize) -> Resumed {
         if self.made.is_none() {
             let Ok(seated) = self.seated.recv() else { return Resumed::Waits };
-            match Made::new(seated) {
+            match Made::new(seated, &self.copies) {
                 Ok(made) => self.made = Some(made),
                 Err((why, remedy)) => {
                     self.link.refuse(why, remedy);
@@ -175,7 +183,7 @@ impl Turns {
         }
         if made.left == 0 {
             desk().outputs = None;
-            close_outputs();
+            self.link.close_outputs();
         }
         Resumed::Waits
     }
@@ -236,7 +244,7 @@ fn load_library(program: &Program) -> Result<&'static Library, Why> {
 }
 
 impl Made {
-    fn new(seated: Seated) -> Result<Made, Why> {
+    fn new(seated: Seated, copies: &Arc<OnceLock<Copies>>) -> Result<Made, Why> {
         let Seated { start, program, seats, runtime_dir, arena } = seated;
         let file = program.path().to_path_buf();
         let library = load_library(&program)?;
@@ -259,10 +267,14 @@ impl Made {
         desk().outputs = Some([1, 2].map(|fd| Output::new(own(fd), start.label)));
         let name: &'static CStr =
             Box::leak(CString::new(file.as_os_str().as_bytes()).map_err(refused)?.into_boxed_c_str());
-        desk().knows((images.at as usize, layout.slice_bytes, start.pes as usize), name);
+        let (first, bytes, count) = (images.at as usize, layout.slice_bytes, start.pes as usize);
+        // Nobody has set it before: PEs are made once.
+        let _ = copies.set(Copies { first, bytes, count, file: file.clone() });
+        desk().knows(copies.clone(), name);
         let hooks = Hooks { sink, at_exit: Some(library.ended) };
         let mut pes = Pes::new(image, hooks, environment()).map_err(refused)?;
-        let stack = start.stack as usize;
+        let guard = if start.pes as usize <= mappings() / GUARD_SHARE { GUARD } else { 0 };
+        let stack = start.stack as usize + guard;
         let stacks = arena.cut(stack * start.pes as usize, angara_abi::PAGE).map_err(|e| no_stacks(&start, &e))?;
         let args: Vec<CString> =
             start.argv.iter().map(|word| CString::new(word.clone()).map_err(refused)).collect::<Result<_, _>>()?;
@@ -279,7 +291,7 @@ impl Made {
                 pes: start.pes,
             };
             let env = variables(&launch);
-            let memory = Stack { low, len: stack, guard: start.pes as usize <= GUARDED };
+            let memory = Stack { low, len: stack, guard };
             let begin = Start { number: pe as u32, args: &args, env: &env };
             // SAFETY: slices and stacks are this PE's alone, and stay with the arena, which `Made` keeps.
             unsafe { pes.add(slice, memory, &begin) }.map_err(refused)?;
@@ -324,6 +336,12 @@ impl Made {
         (self.turn)(std::ptr::null());
         event
     }
+}
+
+/// How many mappings this process may have.
+fn mappings() -> usize {
+    let text = std::fs::read_to_string("/proc/sys/vm/max_map_count").ok();
+    text.and_then(|text| text.trim().parse().ok()).unwrap_or(MAPPINGS)
 }
 
 fn no_stacks(start: &StartPes, e: &std::io::Error) -> Why {

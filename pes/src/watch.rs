@@ -8,9 +8,13 @@ use std::time::{Duration, Instant};
 
 /// [`monotonic`] at the last look, for PEs that stand.
 pub(crate) static NOW: AtomicU64 = AtomicU64::new(1);
+/// A PE's output is being written.
+pub(crate) static WRITES: AtomicBool = AtomicBool::new(false);
 
 /// How often whoever watches looks.
 const LOOK: Duration = Duration::from_millis(50);
+/// How long a PE that is to be interrupted may stay inside a library.
+const INSIDE: Duration = Duration::from_secs(1);
 /// Nobody's turn.
 const NOBODY: usize = usize::MAX;
 
@@ -59,18 +63,29 @@ impl Watched {
         self.wanted.clone()
     }
 
-    /// Interrupts whichever PE has its turn now, because of `why`, until it is interrupted or comes back by itself.
-    pub(crate) fn interrupt(&self, why: &str) {
+    /// Interrupts whichever PE has its turn now, because of `why`; true if it is interrupted, or has come back by itself. Not so
+    /// if it stays in a function of a library, where nothing can be left: locks may be held.
+    pub(crate) fn interrupt(&self, why: &str) -> bool {
         let turn = self.turns.load(Ordering::Acquire);
         if self.is_over(turn) {
-            return;
+            return true;
         }
         *self.interrupted.lock().unwrap_or_else(|e| e.into_inner()) = Some(why.into());
-        // In the middle of a function of a library nothing can be left: locks may be held.
+        let end = Instant::now() + INSIDE;
         while !self.is_over(turn) {
+            if Instant::now() >= end {
+                return false;
+            }
             angara_coro::interrupt();
             std::thread::sleep(Duration::from_millis(1));
         }
+        true
+    }
+
+    /// The PE that has its turn, if one does.
+    pub(crate) fn whose_turn(&self) -> Option<usize> {
+        let [runs, paused] = [&self.pe, &self.paused].map(|pe| pe.load(Ordering::Acquire));
+        [runs, paused].into_iter().find(|pe| *pe != NOBODY)
     }
 
     /// The turn of this number is.
@@ -79,15 +94,15 @@ impl Watched {
         nobody || self.turns.load(Ordering::Acquire) != turn
     }
 
-    /// Pauses a PE that keeps its turn while there are commands, and interrupts one that keeps it for longer than `patience`, for
-    /// ever.
-    pub(crate) fn watch(&self, patience: Option<Duration>) {
+    /// Pauses a PE that keeps its turn while there are commands, and says why it is to lose one that it keeps for longer than
+    /// `patience`, for ever. Time in which the reader of its output keeps it waiting does not count.
+    pub(crate) fn watch(&self, patience: Option<Duration>, take_turn: impl Fn(&str)) {
         let (mut last, mut since) = (0, Instant::now());
         loop {
             NOW.store(monotonic(), Ordering::Relaxed);
             std::thread::sleep(LOOK);
             let turn = self.turns.load(Ordering::Acquire);
-            if turn != last || self.is_over(turn) {
+            if turn != last || self.is_over(turn) || WRITES.load(Ordering::Relaxed) {
                 (last, since) = (turn, Instant::now());
                 continue;
             }
@@ -96,7 +111,7 @@ impl Watched {
             }
             let Some(patience) = patience.filter(|patience| since.elapsed() >= *patience) else { continue };
             let s = patience.as_secs_f64();
-            self.interrupt(&format!(
+            take_turn(&format!(
                 "did not come back to the library for {s} s, and all others wait for it; --patience {} gives it more time, \
                  and --pes-as processes goes on without it",
                 (s * 4.0).ceil()

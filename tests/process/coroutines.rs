@@ -4,6 +4,7 @@
 mod ends;
 mod looks;
 mod refusals;
+mod stuck;
 mod verdicts;
 
 use angara_tests::{Finished, Test, tools};

@@ -1,5 +1,6 @@
 //! Files that a PE opened: flushed and closed at its end, as libc does at a process's.
 
+use super::descriptors;
 use super::variables::{Variables, stderr_now, stdin_now, stdout_now};
 use crate::record::current;
 use libc::FILE;
@@ -43,7 +44,7 @@ unsafe extern "C" fn open_descriptor(fd: c_int, mode: *const c_char) -> *mut FIL
     kept(unsafe {
         match (0..3).contains(&fd) {
             true => super::streams::open_standard(fd, mode),
-            false => libc::fdopen(fd, mode),
+            false => descriptors::open_stream(fd, mode),
         }
     })
 }
@@ -91,6 +92,7 @@ unsafe extern "C" fn close(file: *mut FILE) -> c_int {
         if let Some(i) = files.iter().rposition(|f| *f == file) {
             files.swap_remove(i);
         }
+        descriptors::closes(libc::fileno(file));
         libc::fclose(file)
     }
 }
@@ -114,6 +116,10 @@ unsafe extern "C" fn control(fd: c_int, command: c_int, argument: usize) -> c_in
         libc::F_SETLK => libc::F_OFD_SETLK,
         libc::F_SETLKW => libc::F_OFD_SETLKW,
         libc::F_GETLK => libc::F_OFD_GETLK,
+        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => {
+            // SAFETY: the program's arguments.
+            return descriptors::opened(unsafe { libc::fcntl(fd, command, argument) });
+        }
         // SAFETY: the program's arguments.
         other => return unsafe { libc::fcntl(fd, other, argument) },
     };
@@ -150,6 +156,7 @@ pub(crate) unsafe fn flush_all() {
         for file in std::mem::take(&mut current().libc.files) {
             libc::fflush(file);
             if !standard.contains(&file) {
+                descriptors::closes(libc::fileno(file));
                 libc::fclose(file);
             }
         }

@@ -1,6 +1,7 @@
 //! What libc keeps hidden in a process, for each PE: made when it is first used where possible.
 
 mod cxx;
+mod descriptors;
 mod drand;
 mod environment;
 pub(crate) mod files;
@@ -13,6 +14,7 @@ mod strtok;
 pub(crate) mod variables;
 
 use crate::pes::Hooks;
+use std::collections::BTreeSet;
 use std::ffi::{CString, c_char, c_int};
 use variables::Variables;
 
@@ -28,6 +30,8 @@ pub(crate) struct State {
     environment: environment::Environment,
     streams: streams::Streams,
     files: Vec<*mut libc::FILE>,
+    /// Those that it has opened and not closed.
+    descriptors: BTreeSet<c_int>,
     cxx: cxx::Cxx,
     results: results::Results,
     getopt_begun: bool,
@@ -46,6 +50,7 @@ impl Default for State {
             environment: Default::default(),
             streams: Default::default(),
             files: Vec::new(),
+            descriptors: BTreeSet::new(),
             cxx: Default::default(),
             results: Default::default(),
             getopt_begun: false,
@@ -64,6 +69,7 @@ pub(crate) fn symbol(name: &str) -> Option<usize> {
         getopt::symbol,
         streams::symbol,
         files::symbol,
+        descriptors::symbol,
         cxx::symbol,
         messages::symbol,
         results::symbol,

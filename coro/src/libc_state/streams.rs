@@ -177,7 +177,6 @@ pub(super) fn symbol(name: &str) -> Option<*const ()> {
         "write" | "__write" => write as *const (),
         "writev" => writev as *const (),
         "read" | "__read" | "__read_chk" => read as *const (),
-        "close" | "__close" => close as *const (),
         "fileno" | "fileno_unlocked" => fileno as *const (),
         _ => return None,
     })
@@ -233,12 +232,6 @@ unsafe extern "C" fn writev(fd: c_int, parts: *const libc::iovec, count: c_int) 
         }
         (0..count as usize).map(|i| write(fd, (*parts.add(i)).iov_base, (*parts.add(i)).iov_len)).sum()
     }
-}
-
-/// The standard descriptors are the host's; a PE that closes one stops using it.
-unsafe extern "C" fn close(fd: c_int) -> c_int {
-    // SAFETY: the program's descriptor.
-    if (0..3).contains(&fd) { 0 } else { unsafe { libc::close(fd) } }
 }
 
 unsafe extern "C" fn fileno(stream: *mut FILE) -> c_int {

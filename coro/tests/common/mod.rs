@@ -2,7 +2,7 @@
 
 #![allow(dead_code)] // Each test program uses a part.
 
-use angara_coro::{Event, Hooks, Image, Names, Pes, Program, Refusal, Stack, Start, stand};
+use angara_coro::{Event, Hooks, Image, Names, PAGE, Pes, Program, Refusal, Stack, Start, stand};
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, CString, c_int};
 use std::path::{Path, PathBuf};
@@ -117,7 +117,8 @@ impl Job {
         for number in 0..setup.count {
             let i = number as usize;
             let own = [CString::new(format!("PE={number}")).unwrap()];
-            let stack = Stack { low: stacks.wrapping_add(STACK * i), len: STACK, guard: setup.guard };
+            let stack =
+                Stack { low: stacks.wrapping_add(STACK * i), len: STACK, guard: if setup.guard { PAGE } else { 0 } };
             let start = Start { number, args: setup.args, env: &own };
             // SAFETY: fresh memory that outlives the job.
             unsafe { pes.add(slice.wrapping_add(bytes * i), stack, &start) }.unwrap();

@@ -1,6 +1,6 @@
 //! Watching a running job: processes, messages of the daemon, signals, the timeout.
 
-use super::options::{JobPlan, RunArgs};
+use super::options::{JobPlan, PesAs, RunArgs};
 use super::outcome::{Cause, Seen, decide, exit_code};
 use super::place::Place;
 use super::spawn::{End, Processes};
@@ -12,6 +12,7 @@ use angara_client::waits::show_pes;
 use angara_protocol::msg::{Event, Wait};
 use rustix::process::Signal;
 use std::collections::HashSet;
+use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -268,7 +269,11 @@ impl Watch<'_> {
         match event {
             None => {
                 self.place.alive = false;
-                if self.cause.is_none() {
+                // A daemon in one process with its PEs goes because of how one of them has ended, if it has said so before.
+                let told =
+                    |s: &Seen| matches!(s, Seen::Exit(_, status) if status.signal() != Some(Signal::KILL.as_raw()));
+                let explained = self.plan.pes_as == PesAs::Coroutines && self.seen.iter().any(told);
+                if self.cause.is_none() && !explained {
                     let pid = self.place.pid;
                     let why = match &mut self.place.private {
                         Some(private) => private.failed("went away").await.message,
@@ -320,6 +325,11 @@ impl Watch<'_> {
             }
         }
         if self.cause.is_some() {
+            if self.plan.pes_as == PesAs::Coroutines && self.place.alive {
+                // It may have ended with its PEs; then nothing more is asked of it.
+                let ended = timeout(SETTLE, async { while self.place.control.event().await.is_some() {} }).await;
+                self.place.alive = ended.is_err();
+            }
             return;
         }
         self.seen.retain(|s| !matches!(s, Seen::Lost(pe, _) | Seen::LeftMpi(pe) if self.clean_exits.contains(pe)));

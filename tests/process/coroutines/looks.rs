@@ -22,7 +22,7 @@ fn files_are_the_same_to_the_byte() {
     let test = Test::new("coroutines-files");
     for (file, more) in [
         (("--report", "report.json"), &[][..]),
-        (("--report", "seeded.json"), &["--seed", "7", "--fault", "link 0,0 +X down @2us"]),
+        (("--report", "seeded.json"), &["--seed", "7", "--fault", "link 0 +X down @2us"]),
         (("--record", "recording.atr"), &[]),
         (("--trace", "timeline.json"), &[]),
     ] {

@@ -79,6 +79,29 @@ fn what_nobody_has_checked_is_refused_and_auto_takes_processes() {
 }
 
 #[test]
+fn programs_that_end_their_process_otherwise_are_refused_and_auto_takes_processes() {
+    let (sends, thread) = ("sends signals to the whole process", "acts on the thread that all PEs have in common");
+    for (call, name, why, code) in [
+        ("raise(SIGTERM)", "raise", sends, 143),
+        ("raise(SIGINT)", "raise", sends, 130),
+        ("kill(getpid(), SIGTERM)", "kill", sends, 143),
+        ("pthread_exit(0)", "pthread_exit", thread, 0),
+    ] {
+        let test = Test::new("coroutines-otherwise");
+        let source = format!(
+            "#include <pthread.h>\n#include <shmem.h>\n#include <signal.h>\n#include <unistd.h>\n\
+             int main(void) {{ shmem_init(); shmem_barrier_all(); shmem_finalize(); {call}; return 0; }}\n"
+        );
+        let program = built(&test, "oshcc", &["-pthread"], ("otherwise.c", &source)).expect("every compiler can");
+        let why = format!("it calls {name}, which {why}");
+        refused(&program, &[&why]);
+        let done = run(&test, "auto", &["-n", "2"], &program, &[]);
+        assert!(done.code() == code && done.stderr.contains(&why), "{call}: {done}");
+        test.assert_clean();
+    }
+}
+
+#[test]
 fn what_is_no_program_of_the_library_is_refused() {
     let test = Test::new("coroutines-none");
     let done = run(&test, COROUTINES, &["-n", "2"], Path::new("./missing"), &[]);

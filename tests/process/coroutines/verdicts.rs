@@ -12,7 +12,7 @@ const OTHERS: [&str; 4] =
     ["examples/c/driver.c", "examples/c/mailbox.c", "tests/c/openshmem/memory.c", "tests/c/openshmem/statics_lib.c"];
 
 /// Programs that are refused: what they call, or how its name begins, and why. All others are none.
-const REFUSED: [(&str, &str, &str); 21] = [
+const REFUSED: [(&str, &str, &str); 22] = [
     ("tests/c/forks.c", "fork", "starts or replaces a process"),
     ("tests/c/peers.c", "fork", "starts or replaces a process"),
     ("tests/c/sandbox.c", "execv", "starts or replaces a process"),
@@ -27,6 +27,7 @@ const REFUSED: [(&str, &str, &str); 21] = [
     ("tests/c/virtual_time/deadlines.c", "pthread_create", "starts threads"),
     ("tests/c/virtual_time/deadlines.cc", "_ZNSt6thread15_M_start_thread", "starts threads"),
     ("tests/c/virtual_time/ends_early.c", "alarm", "sets a timer of the whole process"),
+    ("tests/c/virtual_time/far_sleep.c", "pthread_create", "starts threads"),
     ("tests/c/virtual_time/inside.c", "pthread_create", "starts threads"),
     ("tests/c/virtual_time/sets.c", "pthread_create", "starts threads"),
     ("tests/c/virtual_time/sleep.c", "system", "starts or replaces a process"),
