@@ -32,6 +32,14 @@ pub(crate) struct Meant {
     pub(crate) launched: bool,
 }
 
+impl Meant {
+    /// Of this process.
+    pub(crate) fn here() -> Meant {
+        let is_set = |name: &str| std::env::var_os(name).is_some();
+        Meant { filter: std::env::var("FI_PROVIDER").ok(), launched: is_set("ANGARA_JOB") || is_set("ANGARA_DOMAIN") }
+    }
+}
+
 /// An answer. Its pointers are null until it is given out.
 pub(crate) struct Offer {
     pub(crate) info: Info,
@@ -87,6 +95,12 @@ fn names(list: &str) -> bool {
         Some(_) => false,
         None => list.split([',', ';']).any(|name| name.trim().eq_ignore_ascii_case(NAME)),
     }
+}
+
+/// `FI_PROVIDER` names this provider, or who started the program does: another one would be a surprise.
+pub(crate) fn is_named() -> bool {
+    let meant = Meant::here();
+    meant.launched || meant.filter.is_some_and(|filter| names(&filter))
 }
 
 fn is_meant(hints: &Hints, meant: &Meant) -> Result<(), String> {

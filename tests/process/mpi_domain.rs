@@ -132,3 +132,16 @@ fn when_a_rank_is_killed_at_any_moment_all_others_get_an_error() {
     }
     ends_clean(&test, daemon);
 }
+
+#[test]
+fn a_domain_without_a_daemon_is_said_to_have_none() {
+    let Some(venv) = mpich() else { return };
+    let test = Test::new("domain-none");
+    let program = compile(&test, "ring", venv.join("bin/mpicc"));
+    let dir = test.file("nowhere");
+    let mut command = in_domain(&test, venv.join("bin/mpiexec"), &dir);
+    command.args(["-n", "2"]).arg(&program);
+    let done = test.run(command).failure(&["angara: the provider of libfabric cannot serve this process", "nowhere"]);
+    assert_eq!(done.stderr.matches("cannot serve this process").count(), 1, "{done}");
+    test.assert_clean();
+}

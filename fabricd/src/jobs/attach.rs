@@ -1,7 +1,7 @@
 //! Processes become PEs of a job, and leave it.
 
 use super::job::{Attached, Job, PeState, Program, other_architecture, show_segments};
-use super::placement::check_memory;
+use super::placement::check_static_memory;
 use crate::ask::{ask, tell};
 use crate::daemon::Daemon;
 use crate::failure::{failure, no_memory};
@@ -78,7 +78,7 @@ impl Daemon {
         }
         let stride = statics.iter().fold(0u64, |sum, &s| sum.saturating_add(s));
         let limits = self.machine.memory_limits(self.options.memory_limit);
-        let bytes = check_memory(stride, memory.pes_here() as u32, &limits)?;
+        let bytes = check_static_memory(stride, memory.pes_here() as u32, &limits)?;
         memory.set_statics(statics, bytes).map_err(|e| match e {
             StaticsError::Malformed => failure(
                 format!("{} are not whole pages", show_segments(statics)),

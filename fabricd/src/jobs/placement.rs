@@ -134,6 +134,26 @@ pub(crate) fn check_memory(per_pe: u64, pes: u32, limits: &[(String, u64)]) -> R
     }
 }
 
+/// The same for the global and static variables of a program, which no option makes smaller.
+pub(crate) fn check_static_memory(per_pe: u64, pes: u32, limits: &[(String, u64)]) -> Result<u64, Failure> {
+    let need = per_pe.saturating_mul(pes as u64);
+    match limits.iter().find(|(_, limit)| need > *limit) {
+        None => Ok(need),
+        Some((what, limit)) => Err(failure(
+            format!(
+                "{pes} PEs × {} of global and static variables of the program = {} exceed {what} ({})",
+                show_bytes(per_pe),
+                show_bytes(need),
+                show_bytes(*limit)
+            ),
+            match limit / per_pe.max(1) {
+                0 => "make the program's global arrays smaller: there is not enough for one PE".into(),
+                fits => format!("start at most {fits} PEs, or make the program's global arrays smaller"),
+            },
+        )),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -195,6 +215,17 @@ mod tests {
         assert!(f.message.contains("8G") && f.message.contains("MemAvailable (1G)"), "{f:?}");
         assert!(f.remedy.contains("--heap 127M"), "{f:?}");
         assert!(check_memory(u64::MAX, 2, &limits).is_err());
+    }
+
+    #[test]
+    fn too_much_static_data_is_no_question_of_the_heap() {
+        let limits = [("MemAvailable".to_string(), 1 << 30)];
+        assert_eq!(check_static_memory(1 << 20, 8, &limits), Ok(8 << 20));
+        let f = check_static_memory(300 << 20, 8, &limits).expect_err("too much");
+        assert!(f.message.contains("8 PEs × 300M of global and static") && f.message.contains("2.3G"), "{f:?}");
+        assert!(f.remedy.contains("at most 3 PEs") && !f.remedy.contains("--heap"), "{f:?}");
+        let f = check_static_memory(2 << 30, 1, &limits).expect_err("too much");
+        assert!(f.remedy.contains("smaller") && !f.remedy.contains("--heap"), "{f:?}");
     }
 
     #[test]

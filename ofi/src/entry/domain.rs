@@ -88,6 +88,10 @@ pub(super) unsafe extern "C" fn open(
         let mr_mode = attr.map_or(0, |attr| attr.mr_mode);
         attach().map_err(|why| {
             crate::log::warn(&why);
+            if crate::info::is_named() && is_first_here() {
+                // Libraries say no more than the name of the error.
+                angara_protocol::complain!("angara: the provider of libfabric cannot serve this process: {why}");
+            }
             errno::ENODATA
         })?;
         let auto = attr.is_some_and(|a| a.control_progress == PROGRESS_AUTO || a.data_progress == PROGRESS_AUTO);
@@ -101,6 +105,12 @@ pub(super) unsafe extern "C" fn open(
         unsafe { *out = Box::into_raw(Box::new(object)).cast() };
         Ok(())
     })
+}
+
+/// False if a launcher says that this is not the first of its processes on this host: one of them says what is wrong.
+fn is_first_here() -> bool {
+    let ranks = ["MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK", "PMI_LOCAL_RANK", "SLURM_LOCALID"];
+    ranks.into_iter().find_map(std::env::var_os).is_none_or(|rank| rank == "0")
 }
 
 pub(super) unsafe extern "C" fn open2(

@@ -173,15 +173,10 @@ unsafe extern "C" fn getinfo(
         // SAFETY: libfabric has callers pass open objects and valid buffers.
         let (hints, node, service) = unsafe { (read_hints(hints), text(node), text(service)) };
         let asked = Asked { node, service, flags };
-        let is_set = |name: &str| std::env::var_os(name).is_some();
-        let meant = Meant {
-            filter: std::env::var("FI_PROVIDER").ok(),
-            launched: is_set("ANGARA_JOB") || is_set("ANGARA_DOMAIN"),
-        };
         let hints =
             if flags & PROV_ATTR_ONLY != 0 { Hints { provider: hints.provider, ..Hints::default() } } else { hints };
         // Hosts are looked up only where this provider is meant.
-        let offer = answer(version, &hints, &meant).and_then(|mut offer| {
+        let offer = answer(version, &hints, &Meant::here()).and_then(|mut offer| {
             asked.complete(&mut offer)?;
             Ok(offer)
         });
