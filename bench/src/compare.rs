@@ -120,7 +120,10 @@ fn floor_of(name: &str, udp: bool) -> Option<String> {
         return bandwidth.or(there_and_back.then_some(UDP_RELAYED)).map(String::from);
     }
     if name.ends_with("bandwidth") {
-        return name.split_once(' ').map(|(_, size)| format!("floor: memcpy {size}"));
+        return name.split_once(' ').map(|(kind, size)| match kind {
+            "get" => format!("floor: get by memcpy {size}"),
+            _ => format!("floor: memcpy {size}"),
+        });
     }
     if let Some(size) = name.strip_prefix("bandwidth ") {
         return Some(format!("floor: memcpy {size}"));

@@ -29,6 +29,14 @@ const UDP: &str = "udp";
 const RING: &str = "ring";
 /// Symmetric heap of each PE, for every library.
 pub(super) const HEAP: &str = "32M";
+/// The same where transfers of up to 256 MiB are asked for.
+const LARGE_HEAP: &str = "1200M";
+
+/// The heap for these arguments of the program.
+fn heap(args: &[String]) -> &'static str {
+    let is_large = |word: &String| ["16 MiB", "64 MiB", "256 MiB"].iter().any(|size| word.contains(size));
+    if args.iter().skip(1).any(is_large) { LARGE_HEAP } else { HEAP }
+}
 
 /// Arguments of `angara bench shmem`.
 #[derive(Args)]
@@ -110,7 +118,7 @@ pub(super) struct Library {
 impl Library {
     pub(super) fn ours(bin: &Path, program: &Path, path: &str, at: &WhereArgs) -> Library {
         let mut launch = vec![bin.join("angara").into_os_string()];
-        launch.extend(["run", "-q", "--heap", HEAP].map(OsString::from));
+        launch.extend(["run", "-q"].map(OsString::from));
         if path != UDP {
             launch.extend(["--path", path].map(OsString::from));
             launch.extend(at.to_args());
@@ -153,7 +161,9 @@ impl Library {
             .args(["-np", &pes.to_string()])
             .arg(&self.program)
             .args(args)
-            .env("SHMEM_SYMMETRIC_SIZE", HEAP);
+            .env("SHMEM_SYMMETRIC_SIZE", heap(args))
+            // As Open MPI calls it.
+            .env("SHMEM_SYMMETRIC_HEAP_SIZE", heap(args));
         run::run(command, limit)
     }
 }
