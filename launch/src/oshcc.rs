@@ -183,10 +183,12 @@ impl Flags {
             s.push(dir);
             s
         };
-        Flags {
-            compile: vec![joined("-I", include)],
-            link: vec![joined("-L", lib), joined("-Wl,-rpath,", lib), "-lsma".into()],
+        let mut link = vec![joined("-L", lib), joined("-Wl,-rpath,", lib), "-lsma".into()];
+        if lib.join("libangara.so").exists() {
+            // What `angara.h` declares, where a program uses it.
+            link.extend(["-Wl,--push-state,--as-needed", "-langara", "-Wl,--pop-state"].map(OsString::from));
         }
+        Flags { compile: vec![joined("-I", include)], link }
     }
 }
 

@@ -127,8 +127,9 @@ impl Race {
     }
 }
 
-/// Looks for races in what `pes` PEs have noted, and prints them; how many pairs of lines there were.
-pub fn check(notes: &Notes, pes: u32) -> Result<usize, Failed> {
+/// Looks for races in what `pes` PEs have noted, and prints them; how many pairs of lines there were. Unless `quiet`, says also
+/// that there were none, and among how many calls.
+pub fn check(notes: &Notes, pes: u32, quiet: bool) -> Result<usize, Failed> {
     let failed = |e: std::io::Error| {
         Failed::runtime(format!("cannot look for races: {e}"), "make room for temporary files (`df`), or set TMPDIR")
     };
@@ -142,6 +143,11 @@ pub fn check(notes: &Notes, pes: u32) -> Result<usize, Failed> {
             "angara: {} PEs have not noted all of their calls: races may be missing",
             log.incomplete
         );
+    }
+    if found.races.is_empty() && !quiet {
+        let plural = |n: u64| if n == 1 { "" } else { "s" };
+        let (s, of) = (plural(calls), plural(pes.into()));
+        angara_protocol::complain!("angara: no races: {calls} call{s} of {pes} PE{of} looked at");
     }
     for race in found.races.iter().take(SHOWN) {
         angara_protocol::complain!("angara: {}\nangara:   {}", race.shown(&log), race.remedy());

@@ -15,9 +15,13 @@ const ROWS: usize = 16;
 
 /// Arguments of `angara trace`.
 #[derive(Args)]
+#[command(arg_required_else_help = true, args_conflicts_with_subcommands = true)]
 pub struct TraceArgs {
     #[command(subcommand)]
-    what: What,
+    what: Option<What>,
+    /// Not a command of its own: says which one takes the file
+    #[arg(value_name = "FILE.json[.gz]", hide = true)]
+    file: Option<PathBuf>,
 }
 
 #[derive(Subcommand)]
@@ -42,7 +46,11 @@ struct SummaryArgs {
 
 /// Runs `angara trace`.
 pub fn main(args: TraceArgs) -> Result<u8, Failed> {
-    let What::Summary(args) = args.what;
+    let Some(What::Summary(args)) = args.what else {
+        let file = args.file.unwrap_or_default();
+        let what = format!("`angara trace` has commands, and {} is none of them", file.display());
+        return Err(Failed::usage(what, format!("angara trace summary {}", file.display())));
+    };
     let timeline = read(&args.file)?;
     let sums = Sums::of(&timeline);
     let text = if args.csv { sums.csv(&timeline) } else { summary(&timeline, &sums, args.all) };

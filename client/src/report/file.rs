@@ -181,6 +181,10 @@ pub fn read(file: &Path) -> Result<RunReport, Failed> {
     let packed = raw.fill_buf().map_err(cannot)?.starts_with(&GZIP);
     let mut text: Box<dyn BufRead> =
         if packed { Box::new(BufReader::new(Unpacked::new(MultiGzDecoder::new(raw), bytes))) } else { Box::new(raw) };
+    if text.fill_buf().map_err(cannot)?.trim_ascii_start().first().is_some_and(|first| *first != b'{') {
+        let what = format!("{shown} is not a report: it does not begin with a brace, as JSON of one does");
+        return Err(Failed::usage(what, REMEDY));
+    }
     let mut report: RunReport = serde_json::from_reader(&mut text)
         .map_err(|e| Failed::usage(format!("{shown} is not a report{}: {e}", earlier(file)), REMEDY))?;
     if report.format != FORMAT {
@@ -296,6 +300,7 @@ mod tests {
         assert!(with("old.json", old).contains("of an earlier one"));
         assert!(with("new.json", text.replacen("\"format\": 2", "\"format\": 3", 1)).contains("has format 3"));
         assert!(with("far.json", text.replace("[0,1,", "[0,2,")).contains("PEs beyond the 2"));
+        assert!(with("Cargo.toml", "[workspace]\n".into()).contains("does not begin with a brace"));
         assert!(with("cut.json", text[..text.len() - 5].into()).contains("is not a report: EOF"));
         let gz = written("cut.json.gz", LARGE, &pairs(100));
         let bytes = std::fs::read(&gz).unwrap();

@@ -219,7 +219,7 @@ impl Noted {
 
     /// How many pairs of lines have a race.
     fn check(&self) -> Result<usize, Failed> {
-        if self.races { angara_calls::races::check(&self.notes, self.pes) } else { Ok(0) }
+        if self.races { angara_calls::races::check(&self.notes, self.pes, self.quiet) } else { Ok(0) }
     }
 }
 
