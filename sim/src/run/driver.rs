@@ -327,7 +327,9 @@ impl<'a> DriverState<'a> {
         }
         self.enough = false;
         let Some(Interval { half_width, .. }) = measured.latency() else { return };
-        self.looks.push((measured.pushed(), CHOSEN * half_width));
+        if self.experiment.schedule.measure.is_none() {
+            self.looks.push((measured.pushed(), CHOSEN * half_width));
+        }
         self.last = self.interval(&measured);
         let Some(interval) = self.last else { return };
         // A window shorter than a few latencies would see the fast messages of its beginning only.
