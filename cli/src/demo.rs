@@ -35,7 +35,8 @@ pub(crate) struct DemoArgs {
 pub(crate) fn main(args: DemoArgs) -> Result<u8, Failed> {
     let bin = install::bin_dir()?;
     oshcc::require_cc()?;
-    if let Some(checkout) = install::checkout(&bin).filter(|_| !args.no_build) {
+    let missing = !args.no_build && !example::is_complete(&bin);
+    if let Some(checkout) = install::checkout(&bin).filter(|checkout| missing && stands_in(&checkout.root, &bin)) {
         example::build(&bin, &checkout, checkout.cargo_build_for_demo())?;
     }
     let source = example::find(&bin, EXAMPLE)?;
@@ -72,6 +73,11 @@ pub(crate) fn main(args: DemoArgs) -> Result<u8, Failed> {
     say!("{}", compare(&reports[0], &reports[1]))?;
     next(&bin, &source)?;
     Ok(0)
+}
+
+/// Tells whether this program or its user stands in a checkout. Another one, from which it was built once, is left alone.
+fn stands_in(root: &Path, bin: &Path) -> bool {
+    bin.starts_with(root) || std::env::current_dir().is_ok_and(|here| here.starts_with(root))
 }
 
 /// Tells whether both engines put the same program traffic on each link.

@@ -50,7 +50,7 @@ impl BuildArgs {
                 let what = format!("--build is for a source checkout, and {} is not of one", bin.display());
                 Err(Failed::usage(what, "leave it out"))
             }
-            (Some(checkout), false) if !complete(bin) => {
+            (Some(checkout), false) if !is_complete(bin) => {
                 let what = format!("{} lacks the daemon, the library or the compiler wrapper", bin.display());
                 Err(Failed::runtime(what, format!("add --build, or run {}", checkout.hint())))
             }
@@ -60,7 +60,7 @@ impl BuildArgs {
 }
 
 /// True if programs can be compiled and run.
-fn complete(bin: &Path) -> bool {
+pub fn is_complete(bin: &Path) -> bool {
     install::lib_dir(bin).is_some() && install::fabricd().is_ok() && bin.join("oshcc").is_file()
 }
 
@@ -71,7 +71,7 @@ pub fn build(bin: &Path, checkout: &Checkout, mut cargo: Command) -> Result<(), 
         Ok(status) if status.success() => Ok(()),
         Ok(_) => Err(Failed::runtime("cargo build failed", "see its messages above")),
         // No cargo: fine if everything is there already.
-        Err(_) if complete(bin) => Ok(()),
+        Err(_) if is_complete(bin) => Ok(()),
         Err(e) => Err(Failed::runtime(format!("cannot run cargo: {e}"), install::build_hint(bin))),
     }
 }

@@ -168,7 +168,7 @@ mod tests {
                 Err(e) => e.to_string(),
             }
         };
-        assert_eq!(refused("load = \"much\""), "load: invalid type: string \"much\", expected f64");
+        assert_eq!(refused("load = \"much\""), "load: `much`: give a number such as 0.3, or 30%");
         assert!(refused("topology = \"torus:8y8\"").starts_with("topology `torus:8y8`"));
         assert!(refused("load = 9.0\nrouter = \"generic\"").starts_with("load is 9: a node creates at most"));
         assert!(refused("lode = 1").starts_with("unknown field `lode`"));

@@ -110,7 +110,9 @@ struct Tables {
 pub(crate) fn set(args: &SetArgs) -> Result<u8, Failed> {
     let mut machine = args.machine.machine()?;
     if let Some(taken) = &args.taken {
-        machine.take(&NodeSet::of(list("--taken", taken, &machine)?));
+        // A range of nodes that others hold may have dead ones in it: nobody gets these anyway.
+        let held = named("--taken", taken, machine.shape())?;
+        machine.take(&NodeSet::of(held.into_iter().filter(|node| !machine.is_dead(*node)).collect()));
     }
     let wanted = args.nodes;
     if wanted == 0 || wanted > machine.working() {
@@ -150,16 +152,26 @@ pub(crate) fn check(args: &CheckArgs) -> Result<u8, Failed> {
     print(&machine, &set, tables, &args.output)
 }
 
+fn wrong(option: &str, text: &str, why: String) -> Failed {
+    Failed::usage(format!("{option} {text}: {why}"), "give nodes such as 0-7,12 or `0,0;1,0`")
+}
+
+/// Reads a list of nodes, ascending.
+fn named(option: &str, text: &str, shape: &Shape) -> Result<Vec<NodeId>, Failed> {
+    let wrong = |why: String| wrong(option, text, why);
+    let mut nodes = parse_nodes(text, shape).map_err(wrong)?;
+    nodes.sort_unstable();
+    match nodes.windows(2).find(|w| w[0] == w[1]) {
+        Some(twice) => Err(wrong(format!("node {} is named twice", twice[0]))),
+        None => Ok(nodes),
+    }
+}
+
 /// Reads a list of nodes that work.
 fn list(option: &str, text: &str, machine: &Machine) -> Result<Vec<NodeId>, Failed> {
     let shape = machine.shape();
-    let wrong =
-        |why: String| Failed::usage(format!("{option} {text}: {why}"), "give nodes such as 0-7,12 or `0,0;1,0`");
-    let mut nodes = parse_nodes(text, shape).map_err(wrong)?;
-    nodes.sort_unstable();
-    if let Some(twice) = nodes.windows(2).find(|w| w[0] == w[1]) {
-        return Err(wrong(format!("node {} is named twice", twice[0])));
-    }
+    let nodes = named(option, text, shape)?;
+    let wrong = |why: String| wrong(option, text, why);
     if let Some(dead) = nodes.iter().find(|node| machine.is_dead(**node)) {
         return Err(wrong(format!("node {dead} ({}) is dead", shown(shape, &[*dead])[0])));
     }
@@ -309,6 +321,17 @@ mod tests {
 
     fn file(name: &str) -> PathBuf {
         std::env::temp_dir().join(format!("angara-alloc-{}-{name}.toml", std::process::id()))
+    }
+
+    #[test]
+    fn what_others_hold_may_have_dead_nodes_in_it() {
+        assert_eq!(
+            alloc("set --torus 8x8 -n 4 --taken 0-31 --dead-nodes 20% --dead-seed 1").map_err(|e| e.message),
+            Ok(0)
+        );
+        let e = refused("set --torus 8x8 -n 4 --taken 0-31,5");
+        assert!(e.contains("node 5 is named twice"), "{e}");
+        assert!(refused("check --torus 8x8 --nodes 0-31 --dead-nodes 20% --dead-seed 1").contains("is dead"));
     }
 
     #[test]

@@ -322,7 +322,7 @@ mod tests {
         assert_eq!(second.entries.iter().map(|e| (e.node, e.endpoint)).collect::<Vec<_>>(), [(0, 2), (0, 3)]);
         // Others have fewer PEs, and node 0 is full: it is not taken, unless it was asked for.
         let next = try_plan(&spec(1, 1), &mut endpoints).expect("there are others");
-        assert_eq!((next.entries[0].node, next.entries[0].endpoint), (1, 2));
+        assert_eq!((next.entries[0].node, next.entries[0].endpoint), (4, 0));
         let wanted = JobSpec { map: Map::List(vec![0]), ..spec(1, 1) };
         let full = try_plan(&wanted, &mut endpoints).expect_err("node 0 is full");
         assert!(full.message.contains("all 4 are in use"), "{full:?}");

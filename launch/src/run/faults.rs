@@ -144,7 +144,7 @@ mod tests {
             crc_errors,
             replays,
             duplicates: 0,
-            reordered: 3,
+            reordered: packets / 33,
             up: true,
         };
         let before = Tolls::of(&[link(0, "+X", 0, 10, 20)]);

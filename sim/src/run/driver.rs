@@ -40,9 +40,6 @@ const LOOK_AGAIN: f64 = 1.2;
 /// Latencies that are to go by at all nodes together: near the knee of a network what rarely happens at one of them makes
 /// a part of the mean, and before it has happened the fluctuations seem small.
 const SIGHT: f64 = 64_000.0;
-/// By this an interval is wider that decides when a run ends: it is narrowest where fluctuations were seen too small. Measured,
-/// so that intervals of 95 % are that near the knees of four networks (the part `seeds` of `./test`).
-const CHOSEN: f64 = 1.3;
 /// Looks count from when this share of the time measured was.
 const REMEMBERED: f64 = 0.25;
 /// Messages a source may have under way; a source with more is hopelessly behind, and creates no
@@ -328,7 +325,7 @@ impl<'a> DriverState<'a> {
         self.enough = false;
         let Some(Interval { half_width, .. }) = measured.latency() else { return };
         if self.experiment.schedule.measure.is_none() {
-            self.looks.push((measured.pushed(), CHOSEN * half_width));
+            self.looks.push((measured.pushed(), half_width));
         }
         self.last = self.interval(&measured);
         let Some(interval) = self.last else { return };
