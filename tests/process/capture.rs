@@ -359,7 +359,7 @@ fn wrong_words_are_refused_with_what_would_be_right() {
         test.run(test.angara(["capture", "-w", "/nowhere/x.pcapng"])).failure(&["/nowhere/x.pcapng", "directory"]);
     assert_eq!(done.code(), 2);
     for (options, says) in
-        [(&["--capture", "-"][..], "mkfifo"), (&["--capture", "x", "--path", "direct"], "no packets")]
+        [(&["--capture", "-"][..], "mkfifo"), (&["--capture", "x", "--path", "direct"], "sends none")]
     {
         let mut command = test.angara(["run", "-n", "2"]);
         command.args(options).arg("--").arg("true");

@@ -161,6 +161,11 @@ fn a_fake_daemon_hears_nothing_of_its_victim() {
     let dir = dir.to_str().expect("utf-8");
     let cluster = stage.test.file("cluster.toml");
     let cluster = cluster.to_str().expect("utf-8");
+    let hosts = "a=127.0.0.1,b=127.0.0.2";
+    stage
+        .test
+        .run(stage.test.angara(["cluster", "init", "--torus", "2x2", "--hosts", hosts, "--out", cluster]))
+        .success();
     for words in [
         &["status"][..],
         &["status", "--runtime-dir", dir],

@@ -274,3 +274,27 @@ fn python_is_the_same_to_the_byte_and_its_pools_end() {
     }
     test.assert_clean();
 }
+
+#[test]
+fn what_a_rank_does_by_itself_takes_no_time() {
+    let test = Test::new("virtual-mpi-local");
+    for (name, program) in built(&test, "local") {
+        let time = |options: &[&str], words: &[&str]| {
+            let done = run(&test, options, &program, words).success();
+            done.stdout
+                .trim()
+                .strip_suffix(" us")
+                .and_then(|us| us.parse().ok())
+                .unwrap_or_else(|| panic!("{name}: {done}"))
+        };
+        // Alone it was told of a deadlock; beside a sleeper it took as long as that one slept.
+        let alone: f64 = time(&["-n", "1"], &["window", "300", "0"]);
+        assert!(alone < 50.0, "{name}: {alone} us");
+        let beside: f64 = time(&["-n", "2"], &["window", "5", "1000"]);
+        assert!(beside < 10.0, "{name}: {beside} us");
+        // From 256 on the sender span until the others lost patience.
+        let bursts = [256, 256, 1500].map(|count| time(&["-n", "2"], &["burst", &count.to_string()]));
+        assert!(bursts[0] == bursts[1] && bursts[0] < bursts[2], "{name}: {bursts:?}");
+    }
+    test.assert_clean();
+}

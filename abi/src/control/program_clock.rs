@@ -26,6 +26,8 @@ pub const YIELD_COST: u64 = 100_000;
 
 /// Looks that take no time in a call that returns at once. Ours.
 const FREE_LOOKS: u32 = 16;
+/// Calls in a row that may take no time. Ours.
+const TIMELESS_CALLS: u32 = 256;
 
 /// The clock that the preloaded library has, if it is there and known.
 pub fn preloaded() -> Option<&'static ProgramClock> {
@@ -71,12 +73,27 @@ pub struct Call {
     pub takes_part: bool,
     /// It has made a call before.
     pub is_known: bool,
+    /// Which of the thread's calls this is, or the last one was: what is known of one says nothing of another.
+    pub number: u32,
+    /// When it began, in picoseconds.
+    pub began: u64,
+    /// Calls in a row so far in which no time has passed.
+    pub timeless: u32,
 }
 
 impl Call {
     /// Call of a thread of a library.
-    pub const NONE: Call =
-        Call { inside: false, blocks: false, looks: 0, name: std::ptr::null(), takes_part: false, is_known: false };
+    pub const NONE: Call = Call {
+        inside: false,
+        blocks: false,
+        looks: 0,
+        name: std::ptr::null(),
+        takes_part: false,
+        is_known: false,
+        number: 0,
+        began: 0,
+        timeless: 0,
+    };
     /// Call of a program's thread that is outside all calls.
     pub const OUTSIDE: Call = Call { takes_part: true, ..Call::NONE };
 }
@@ -289,12 +306,30 @@ impl ProgramClock {
             self.callers.fetch_add(1, Ordering::SeqCst);
         }
         let blocks = blocks && self.callers.load(Ordering::SeqCst) == 1;
-        self.set_call(Call { inside: true, blocks, looks: 0, name, takes_part: true, is_known: true });
+        let (number, began) = (before.number.wrapping_add(1), self.now());
+        self.set_call(Call {
+            inside: true,
+            blocks,
+            looks: 0,
+            name,
+            takes_part: true,
+            is_known: true,
+            number,
+            began,
+            ..before
+        });
         true
     }
     /// The end of what [`ProgramClock::begin_call`] began.
     pub fn end_call(&self) {
-        self.set_call(Call { is_known: true, ..Call::OUTSIDE });
+        let Call { number, began, timeless, .. } = self.call();
+        let timeless = if began == self.now() { timeless.saturating_add(1) } else { 0 };
+        self.set_call(Call { is_known: true, number, timeless, ..Call::OUTSIDE });
+    }
+    /// The calling thread makes one call after the other without any time passing: it may wait for something, and nothing would
+    /// ever come.
+    pub fn is_timeless(&self) -> bool {
+        self.call().timeless > TIMELESS_CALLS
     }
     /// True if the calling thread is in a call inside which nothing takes time.
     #[inline]

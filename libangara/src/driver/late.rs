@@ -156,6 +156,9 @@ extern "C" fn looks(routine: *const c_char) {
 
 extern "C" fn returns() {
     if let Some((clock, _)) = clock().filter(|(clock, _)| clock.is_on()) {
+        if clock.is_timeless() {
+            clock.takes(LOOK_COST);
+        }
         clock.returns();
     }
 }

@@ -247,11 +247,11 @@ impl Adapter {
         self.clock().map(VirtualClock::now)
     }
 
-    /// True if the calling thread is in a call of a message-passing library that returns only when something has come,
-    /// where time is virtual. A look takes no time there, and one in vain is the beginning of a wait.
+    /// Where time is virtual: the number of the call of a message-passing library that the calling thread is in, if that returns
+    /// only when something has come. A look takes no time there, and one in vain is the beginning of a wait.
     #[inline]
-    pub fn is_in_blocking_call(&self) -> bool {
-        self.clock().is_some_and(VirtualClock::blocks)
+    pub fn blocking_call(&self) -> Option<u32> {
+        self.clock().and_then(VirtualClock::blocking_call)
     }
 
     /// Returns what a message-passing library above costs, where time is virtual.

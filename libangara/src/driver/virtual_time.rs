@@ -183,10 +183,15 @@ impl VirtualClock {
     pub(super) fn mpi(&self) -> Option<&MpiCosts> {
         self.mpi.as_ref()
     }
-    /// True if the calling thread is in a call that returns only when something has come.
+    /// The number of the call that the calling thread is in, if that returns only when something has come.
     #[inline]
-    pub(super) fn blocks(&self) -> bool {
-        self.program.call().blocks
+    pub(super) fn blocking_call(&self) -> Option<u32> {
+        let call = self.program.call();
+        call.blocks.then_some(call.number)
+    }
+    /// True if a call that has just ended is one of many that took no time.
+    pub(super) fn is_timeless(&self) -> bool {
+        self.program.is_timeless()
     }
     /// True if a look of the calling thread at what has come takes no time.
     #[inline]

@@ -17,8 +17,8 @@ const NAP: Duration = Duration::from_micros(200);
 impl Provider {
     /// A look that found nothing: others may need this core, and peers may be gone.
     pub(super) fn nothing_came(&mut self) {
-        if self.state.job.adapter().is_in_blocking_call() {
-            return self.waits_in_a_call();
+        if let Some(call) = self.state.job.adapter().blocking_call() {
+            return self.waits_in_a_call(call);
         }
         self.state.idle = self.state.idle.wrapping_add(1);
         if self.state.idle >= self.state.spin {

@@ -43,13 +43,13 @@ const BATCH: usize = 32;
 /// How often it is looked whether peers are still there.
 const LOOK: Duration = Duration::from_millis(20);
 /// Looks in vain after which one who waits stands still where time is virtual. A library may need some to go on by itself.
-const VAIN: u32 = 6;
+const VAIN: u32 = 8;
 /// The same of Open MPI, which does at every eighth look what it thinks can wait.
 const VAIN_OPEN_MPI: u32 = 32;
 /// Set in every process that its launcher starts.
 const OPEN_MPI: &str = "OMPI_COMM_WORLD_RANK";
 /// The same after it has been told that nothing can happen any more, before it believes that.
-const VAIN_AT_LAST: u32 = 1024;
+const VAIN_AT_LAST: u32 = 200_000;
 
 /// Request of this endpoint to a peer.
 pub(crate) struct Request {
@@ -132,6 +132,8 @@ pub(crate) struct ProviderState {
     /// Looks in vain within a call that waits, where time is virtual, since something was sent or came, or the library was
     /// told of something but that there is no message.
     pub(crate) vain: u32,
+    /// The number of that call.
+    vain_in: u32,
     /// [`VAIN`] here.
     vain_most: u32,
     /// Where time is virtual: the next message to be sent has cost what it costs ...
@@ -190,6 +192,7 @@ impl Provider {
             looked: Instant::now(),
             idle: 0,
             vain: 0,
+            vain_in: 0,
             vain_most: if std::env::var_os(OPEN_MPI).is_some() { VAIN_OPEN_MPI } else { VAIN },
             has_paid: false,
             gap_ends: 0,
@@ -230,7 +233,11 @@ impl Provider {
     }
 
     /// Where time is virtual: a look in a call that returns only when something comes has found nothing.
-    fn waits_in_a_call(&mut self) {
+    fn waits_in_a_call(&mut self, call: u32) {
+        if self.state.vain_in != call {
+            // What another call has done, or looked for, counts in that one alone.
+            (self.state.vain_in, self.state.vain, self.state.in_doubt) = (call, 0, false);
+        }
         self.state.vain += 1;
         let enough = if self.state.in_doubt { VAIN_AT_LAST } else { self.state.vain_most };
         if self.state.vain < enough
@@ -383,7 +390,10 @@ impl Provider {
             sent = self.mailbox.try_send(peer, parts);
         }
         match sent {
-            Ok(()) => Ok(()),
+            Ok(()) => {
+                self.state.vain = 0;
+                Ok(())
+            }
             Err(error) => self.not_sent(peer, error),
         }
     }
@@ -408,7 +418,6 @@ impl ProviderState {
     /// come, whether this host knows of it yet or not.
     #[inline]
     fn meet(&mut self, peer: Peer, has_sent: bool) -> Outcome {
-        self.vain = 0;
         let known = self.peers.get(peer.seat as usize).ok_or(errno::ECONNREFUSED)?;
         if known.generation == peer.generation && !known.lost {
             return Ok(());

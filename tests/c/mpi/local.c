@@ -1,0 +1,61 @@
+/* What a rank does by itself takes no time, and what others send meanwhile is none of its business.
+ *   local window ROUNDS MICROSECONDS: rank 0 locks and unlocks its own window; rank 1, if there is one, sleeps, then sends.
+ *   local burst COUNT: rank 0 sends so many short messages in a row, which rank 1 receives. */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int me, ranks;
+
+static void window(int rounds, int sleeps)
+{
+    int *word, token = 0;
+    MPI_Win win;
+    MPI_Win_allocate(sizeof *word, sizeof *word, MPI_INFO_NULL, MPI_COMM_WORLD, &word, &win);
+    MPI_Barrier(MPI_COMM_WORLD);
+    double before = MPI_Wtime();
+    for (int i = 0; me == 0 && i < rounds; i++) {
+        MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, win);
+        *word = i;
+        MPI_Win_unlock(0, win);
+    }
+    if (me == 0)
+        printf("%.3f us\n", (MPI_Wtime() - before) * 1e6);
+    if (me == 1) {
+        usleep(sleeps);
+        MPI_Send(&token, 1, MPI_INT, 0, 0, MPI_COMM_WORLD);
+    } else if (ranks > 1) {
+        MPI_Recv(&token, 1, MPI_INT, 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
+    MPI_Win_free(&win);
+}
+
+static void burst(int count)
+{
+    int got = 0;
+    for (int i = 0; i < count; i++) {
+        if (me == 0)
+            MPI_Send(&i, 1, MPI_INT, 1, 0, MPI_COMM_WORLD);
+        else
+            MPI_Recv(&got, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        if (me == 1 && got != i)
+            MPI_Abort(MPI_COMM_WORLD, 3);
+    }
+    if (me == 1)
+        printf("%.3f us\n", (MPI_Wtime() - 1.0) * 1e6);
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &me);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    if (strcmp(argv[1], "window") == 0)
+        window(atoi(argv[2]), atoi(argv[3]));
+    else
+        burst(atoi(argv[2]));
+    MPI_Finalize();
+    return 0;
+}
