@@ -66,13 +66,12 @@ fn intervals_hold_the_truth_near_the_knee() {
     if let Some(seeds) = many() {
         for (of, load, truth) in TRUTHS {
             let covers = covers(&of, load, seeds, 0.01, truth);
-            assert!(16 * covers >= 15 * seeds, "{:?}: {covers} of {seeds}", of.settings);
+            assert!(10 * covers >= 9 * seeds, "{:?}: {covers} of {seeds}", of.settings);
         }
         return;
     }
-    // Of so few, 12 would be few: that happens to intervals of 95 % once in a thousand times.
     let covers = covers(&TORUS, 0.84, 16, 0.03, TRUTHS[1].2);
-    assert!(covers >= 12, "{covers} of 16");
+    assert!(covers >= 15, "{covers} of 16");
 }
 
 /// Network, load, and mean latency: of sixteen runs of 1,000,000 cycles (its error is 0.024), and of one of 800,000 each.
