@@ -160,7 +160,10 @@ pub(crate) fn leave() {
     let Some(process) = PROCESS.get() else { return };
     if let Ok(mut provider) = process.provider.try_lock() {
         settle(&mut provider);
-        let _ = process.job.ctx().quiet();
+        // A rank that is aborted inside `MPI_Finalize` would wait for ever.
+        if !process.job.adapter().is_outside_time() {
+            let _ = process.job.ctx().quiet();
+        }
     }
     process.job.detach();
 }

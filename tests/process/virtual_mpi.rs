@@ -298,3 +298,16 @@ fn what_a_rank_does_by_itself_takes_no_time() {
     }
     test.assert_clean();
 }
+
+#[test]
+fn an_abort_inside_finalize_ends_the_job() {
+    let Some(venv) = mpich() else { return };
+    let test = Test::new("virtual-mpi-leak");
+    let program = compile(&test, "local", venv.join("bin/mpicc"));
+    // It hung in one of six runs.
+    for _ in 0..12 {
+        let done = run(&test, &["-n", "4"], &program, &["leak"]).failure(&["MPI_Finalize failed"]);
+        assert_eq!(done.code(), 15, "{done}");
+    }
+    test.assert_clean();
+}

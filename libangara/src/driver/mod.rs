@@ -247,6 +247,11 @@ impl Adapter {
         self.clock().map(VirtualClock::now)
     }
 
+    /// Time is virtual in this job, and not for this PE now: the adapter does nothing more for it.
+    pub fn is_outside_time(&self) -> bool {
+        self.clock.as_deref().is_some_and(|clock| !clock.is_on())
+    }
+
     /// Where time is virtual: the number of the call of a message-passing library that the calling thread is in, if that returns
     /// only when something has come. A look takes no time there, and one in vain is the beginning of a wait.
     #[inline]
