@@ -16,7 +16,7 @@ wrap! {
         Intercomm_create(6) Intercomm_merge(3)
         Cart_create(6) Cart_sub(3) Graph_create(6) Dist_graph_create(9) Dist_graph_create_adjacent(10)
         Win_create(6) Win_allocate(6) Win_allocate_shared(6) Win_create_dynamic(3)
-        Win_fence(2) Win_start(3) Win_complete(1) Win_post(3) Win_wait(1)
+        Win_fence(2) Win_start(3) Win_complete(1) Win_post(3) Win_wait(1) Win_free(1)
         Win_lock(4) Win_unlock(2) Win_lock_all(2) Win_unlock_all(1)
         Win_flush(2) Win_flush_all(1) Win_flush_local(2) Win_flush_local_all(1)
         File_open(5) File_close(1) File_set_view(6) File_set_size(2) File_sync(1)
@@ -32,7 +32,7 @@ wrap! {
         Ialltoall(8) Ialltoallv(10) Ialltoallw(10) Ireduce(8) Iallreduce(7) Ireduce_scatter(7)
         Ireduce_scatter_block(7) Iscan(7) Iexscan(7) Comm_idup(3)
         Put(8) Get(8) Accumulate(9) Fetch_and_op(7) Compare_and_swap(7) Rput(9) Rget(9) Raccumulate(10)
-        Get_accumulate(12) Comm_free(1) Win_free(1) Win_sync(1)
+        Get_accumulate(12) Comm_free(1) Win_sync(1)
     }
 }
 

@@ -311,3 +311,18 @@ fn an_abort_inside_finalize_ends_the_job() {
     }
     test.assert_clean();
 }
+
+#[test]
+fn who_frees_a_window_stands_until_all_do() {
+    let test = Test::new("virtual-mpi-free");
+    for (name, program) in built(&test, "local") {
+        let mut command = test.angara(["run", "--timeout", "200", "--clock", "virtual", "-n", "2", "--"]);
+        command.arg(program).arg("free");
+        let done = test.run(command).success();
+        let said = done.stderr.split_once("PEs have stopped ").and_then(|(_, rest)| rest.split(' ').next());
+        let stops: u64 = said.and_then(|n| n.parse().ok()).unwrap_or_else(|| panic!("{name}: {done}"));
+        // It looked every half a microsecond: 200,000 stops in 100 ms.
+        assert!(stops < 1000, "{name}: {stops} stops");
+    }
+    test.assert_clean();
+}

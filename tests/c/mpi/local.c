@@ -1,7 +1,7 @@
 /* What a rank does by itself takes no time, and what others send meanwhile is none of its business.
  *   local window ROUNDS MICROSECONDS: rank 0 locks and unlocks its own window; rank 1, if there is one, sleeps, then sends.
  *   local burst COUNT: rank 0 sends so many short messages in a row, which rank 1 receives.
- *   local leak: nobody frees a window. */
+ *   local leak: nobody frees a window. local free: rank 1 sleeps before it frees one. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,10 +53,14 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &me);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    if (strcmp(argv[1], "leak") == 0) {
+    if (strcmp(argv[1], "leak") == 0 || strcmp(argv[1], "free") == 0) {
         MPI_Win win;
         int *word;
         MPI_Win_allocate(sizeof *word, sizeof *word, MPI_INFO_NULL, MPI_COMM_WORLD, &word, &win);
+        if (me == 1)
+            usleep(100000);
+        if (strcmp(argv[1], "free") == 0)
+            MPI_Win_free(&win);
     } else if (strcmp(argv[1], "window") == 0)
         window(atoi(argv[2]), atoi(argv[3]));
     else
