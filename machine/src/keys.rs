@@ -158,6 +158,9 @@ enum Field {
     Word([&'static str; 2], fn(&mut Values) -> bool, fn(&mut Values, bool)),
 }
 
+/// The table that is about an MPI library, not about the machine.
+pub const MPI_TABLE: &str = "mpi";
+
 /// A key of a machine file.
 pub struct Key {
     /// The table that it stands in.

@@ -8,7 +8,7 @@ mod file;
 mod keys;
 
 pub use file::{Machine, MachineError, SHIPPED, shape_names};
-pub use keys::{KEYS, Key, Values};
+pub use keys::{KEYS, Key, MPI_TABLE, Values};
 
 /// What crates.io shows is compiled and run with the examples.
 #[cfg(doctest)]

@@ -287,10 +287,19 @@ fn a_build_outside_the_checkout_finds_its_sources() {
     std::fs::write(&script, format!("#!/bin/sh\necho \"$PWD $*\" >{}\n", asked.display())).expect("written");
     tools::copy_program(&script, &cargo);
     std::fs::set_permissions(&cargo, std::fs::Permissions::from_mode(0o755)).expect("ours");
-    let mut demo = test.command(bin.join("angara"));
-    demo.arg("demo").env("CARGO", &cargo);
-    let done = test.run(demo).success();
+    let demo = |place: &std::path::Path| {
+        let mut demo = test.command(bin.join("angara"));
+        demo.arg("demo").env("CARGO", &cargo).current_dir(place);
+        test.run(demo)
+    };
+    let done = demo(tools::root()).success();
     assert!(done.stdout.contains("Both runs report the same packets"), "{done}");
+    assert!(!asked.exists(), "what is there is not built again");
+    // Where something is missing, it is built from the checkout in which the user stands, and from no other one.
+    std::fs::remove_file(bin.join("fabricd")).expect("it was there");
+    demo(&test.file("elsewhere")).failure(&[]);
+    assert!(!asked.exists(), "another checkout was built in");
+    demo(tools::root()).failure(&[]);
     let asked = std::fs::read_to_string(asked).expect("cargo was called");
     let target = bin.parent().expect("a directory");
     let want = format!("{} build --profile release --target-dir {}", tools::root().display(), target.display());

@@ -1,16 +1,11 @@
 //! Which engine carries a job: the one asked for, or the emulated network where an option acts on packets alone.
 
-use super::{Check, Clock, RunArgs, say};
-use crate::mpi::library::LibraryKind;
-use angara_abi::job::{Barrier, Collectives};
+use super::{Clock, RunArgs, say};
 use angara_client::error::Failed;
-use angara_machine::Machine;
-use angara_net::fault::{Command, Target};
+use angara_machine::{MPI_TABLE, Machine};
+use angara_net::fault::Command;
 use angara_net::torus::Shape;
 use angara_protocol::msg::Path as EnginePath;
-
-/// The table of a machine file that is about an MPI library.
-const MPI_TABLE: &str = "mpi";
 
 /// The options that decide how PEs reach each other.
 pub(super) struct Engine {
@@ -63,7 +58,7 @@ impl Engine {
     }
 }
 
-fn fault_without_packets(text: &str) -> Failed {
+pub(super) fn fault_without_packets(text: &str) -> Failed {
     no_packets(&format!("--fault '{text}'"))
 }
 
@@ -77,50 +72,6 @@ fn no_packets(option: &str) -> Failed {
 fn acts_on_packets(text: &str, shape: &Shape) -> bool {
     // One that cannot be read is refused elsewhere.
     Command::parse(text, shape).is_ok_and(|command| command.acts_on_packets())
-}
-
-/// Checks that faults can be read, for a network that is known before any daemon is asked.
-pub(super) fn check_faults(args: &RunArgs, shape: Shape) -> Result<(), Failed> {
-    args.faults.iter().try_for_each(|text| match Command::parse(text, &shape) {
-        Ok(Command { target: Target::Trunk { .. }, .. }) => Err(Failed::usage(
-            format!("--fault '{text}': trunks are between hosts, and this job has one"),
-            "add --cluster FILE, or name a link or a node",
-        )),
-        Ok(command) if command.acts_on_packets() && args.path == EnginePath::Direct => Err(fault_without_packets(text)),
-        Ok(_) => Ok(()),
-        Err(mistake) => Err(Failed::usage(mistake.brief(), mistake.remedy())),
-    })
-}
-
-/// Checks that nothing is asked of a library that the program does not use.
-pub(super) fn check_library(args: &RunArgs, mpi: Option<LibraryKind>) -> Result<(), Failed> {
-    let of_mpi = Machine::plain().with(&args.set).map(|m| m.changes_in(|table| table == MPI_TABLE)).unwrap_or_default();
-    if !of_mpi.is_empty() && args.clock == Clock::Wall {
-        let why = format!("--set {of_mpi}: what an MPI library costs is for virtual time");
-        return Err(Failed::usage(why, "add --clock virtual, or leave it out"));
-    }
-    let Some(kind) = mpi else {
-        return match of_mpi.is_empty() {
-            true => Ok(()),
-            false => {
-                let why = format!("--set {of_mpi}: it is what an MPI library costs, and the program uses none");
-                Err(Failed::usage(why, "leave it out; --call-cost is what a call of OpenSHMEM costs"))
-            }
-        };
-    };
-    let given = [
-        (args.collectives != Collectives::Auto, "--collectives", "has collectives of its own"),
-        (args.collectives_table.is_some(), "--collectives-table", "has collectives of its own"),
-        (args.barrier != Barrier::Auto, "--barrier", "has a barrier of its own"),
-        (args.check.contains(&Check::Calls), "--check=calls", "is not looked into; it looks at calls of OpenSHMEM"),
-        (args.check.contains(&Check::Races), "--check=races", "is not looked into; it looks at calls of OpenSHMEM"),
-    ];
-    match given.into_iter().find(|(given, ..)| *given) {
-        Some((_, option, why)) => {
-            Err(Failed::usage(format!("{option}: the program uses {kind}, which {why}"), format!("leave {option} out")))
-        }
-        None => Ok(()),
-    }
 }
 
 #[cfg(test)]
@@ -163,29 +114,5 @@ mod tests {
             assert_eq!(engine(&[words, &["--path", "direct"]].concat(), &[]).unwrap(), EnginePath::Direct);
         }
         assert_eq!(engine(&[], &["link 0,0 +X down"]).unwrap(), EnginePath::Auto);
-    }
-
-    #[test]
-    fn options_of_one_library_are_refused_to_the_other() {
-        let check = |words: &[&str], mpi| {
-            let all = ["angara", "-n", "2"].iter().chain(words).chain(&["true"]).map(OsString::from).collect();
-            check_library(&crate::oshrun::run_args(all).expect("valid"), mpi)
-        };
-        let mpi = Some(LibraryKind::Mpich);
-        for words in [
-            &["--collectives", "tree"][..],
-            &["--collectives-table", "t"],
-            &["--barrier", "master"],
-            &["--check"],
-            &["--check=races"],
-        ] {
-            assert!(check(words, None).is_ok(), "{words:?}");
-            let refused = check(words, mpi).expect_err(words[0]);
-            assert!(refused.message.contains(words[0]) && refused.message.contains("MPICH"), "{}", refused.message);
-        }
-        let costs = ["--clock", "virtual", "--set", "look=1us"];
-        assert!(check(&costs, mpi).is_ok());
-        assert!(check(&costs, None).expect_err("no MPI").message.contains("look="));
-        assert!(check(&costs[2..], mpi).expect_err("no virtual time").remedy.contains("--clock virtual"));
     }
 }

@@ -1,6 +1,7 @@
 //! Options of `angara run`, and the plan they make: everything decided before anything is started.
 
 mod auto;
+mod checks;
 mod engine;
 mod map;
 mod pes_as;
@@ -389,40 +390,10 @@ pub struct JobPlan {
     engine: Engine,
 }
 
-/// Tells whether packets can be captured as the options want it.
-fn check_capture(args: &RunArgs) -> Result<(), Failed> {
-    let Some(file) = &args.capture else { return Ok(()) };
-    if file.as_os_str() == "-" {
-        let what = "--capture -: the program's own output goes to standard output";
-        return Err(Failed::usage(what, "give a file, or a pipe that `mkfifo` made"));
-    }
-    if args.seeds.is_some() {
-        return Err(Failed::usage("--capture is for one run, and --seeds makes many", "give --seed"));
-    }
-    Ok(())
-}
-
-/// Tells whether PEs can be of several architectures as the options want it.
-fn check_heterogeneous(args: &RunArgs, mpi: bool) -> Result<(), Failed> {
-    let contradicts = [
-        (mpi, "an MPI program", "MPI libraries agree among themselves on what data looks like; start it without"),
-        (args.virtual_tsc, "--virtual-tsc", "only x86-64 has that counter; leave one of them out"),
-        (
-            args.pes_as == PesAs::Coroutines,
-            "--pes-as coroutines",
-            "one process has one architecture; leave one of them out",
-        ),
-    ];
-    match contradicts.into_iter().find(|(given, ..)| args.heterogeneous && *given) {
-        Some((_, what, why)) => Err(Failed::usage(format!("--heterogeneous cannot be had with {what}"), why)),
-        None => Ok(()),
-    }
-}
-
 impl JobPlan {
     /// Checks what can be checked without a daemon.
     pub fn new(args: &RunArgs) -> Result<JobPlan, Failed> {
-        check_capture(args)?;
+        checks::capture(args)?;
         let mut machine = machine::changed(args.machine.clone(), &args.set)?;
         let engine = Engine::of(args, &machine)?;
         let seeded = args.seed.is_some() && args.clock == Clock::Virtual;
@@ -448,7 +419,7 @@ impl JobPlan {
             return Err(Failed::usage(why, "give a smaller --torus, or leave routes=balanced out"));
         }
         if args.cluster.is_none() && args.runtime_dir.is_none() {
-            engine::check_faults(args, shape)?;
+            checks::faults(args, shape)?;
         }
         let expected = Expected::of(args)?;
         let program = find_program(&args.command[0], std::env::var_os("PATH"))?;
@@ -458,8 +429,8 @@ impl JobPlan {
                 "--check=races needs the order of all calls, which clocks of several hosts do not tell well enough";
             return Err(Failed::usage(why, "look for races on one host: leave --cluster out"));
         }
-        check_heterogeneous(args, mpi.kind.is_some())?;
-        engine::check_library(args, mpi.kind)?;
+        checks::heterogeneous(args, mpi.kind.is_some())?;
+        checks::library(args, mpi.kind)?;
         let default = mpi.kind.map_or(DEFAULT_HEAP, |_| mpi::HEAP);
         let heap = heap_of(args, default, |name| std::env::var_os(name))?;
         let mut env = args.env.clone();

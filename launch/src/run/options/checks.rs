@@ -1,0 +1,115 @@
+//! Options that contradict each other, or what the job is: refused before anything is started.
+
+use super::engine::fault_without_packets;
+use super::{Check, Clock, PesAs, RunArgs};
+use crate::mpi::library::LibraryKind;
+use angara_abi::job::{Barrier, Collectives};
+use angara_client::error::Failed;
+use angara_machine::{MPI_TABLE, Machine};
+use angara_net::fault::{Command, Target};
+use angara_net::torus::Shape;
+use angara_protocol::msg::Path as EnginePath;
+
+/// Tells whether packets can be captured as the options want it.
+pub(super) fn capture(args: &RunArgs) -> Result<(), Failed> {
+    let Some(file) = &args.capture else { return Ok(()) };
+    if file.as_os_str() == "-" {
+        let what = "--capture -: the program's own output goes to standard output";
+        return Err(Failed::usage(what, "give a file, or a pipe that `mkfifo` made"));
+    }
+    if args.seeds.is_some() {
+        return Err(Failed::usage("--capture is for one run, and --seeds makes many", "give --seed"));
+    }
+    Ok(())
+}
+
+/// Tells whether PEs can be of several architectures as the options want it.
+pub(super) fn heterogeneous(args: &RunArgs, mpi: bool) -> Result<(), Failed> {
+    let contradicts = [
+        (mpi, "an MPI program", "MPI libraries agree among themselves on what data looks like; start it without"),
+        (args.virtual_tsc, "--virtual-tsc", "only x86-64 has that counter; leave one of them out"),
+        (
+            args.pes_as == PesAs::Coroutines,
+            "--pes-as coroutines",
+            "one process has one architecture; leave one of them out",
+        ),
+    ];
+    match contradicts.into_iter().find(|(given, ..)| args.heterogeneous && *given) {
+        Some((_, what, why)) => Err(Failed::usage(format!("--heterogeneous cannot be had with {what}"), why)),
+        None => Ok(()),
+    }
+}
+
+/// Checks that faults can be read, for a network that is known before any daemon is asked.
+pub(super) fn faults(args: &RunArgs, shape: Shape) -> Result<(), Failed> {
+    args.faults.iter().try_for_each(|text| match Command::parse(text, &shape) {
+        Ok(Command { target: Target::Trunk { .. }, .. }) => Err(Failed::usage(
+            format!("--fault '{text}': trunks are between hosts, and this job has one"),
+            "add --cluster FILE, or name a link or a node",
+        )),
+        Ok(command) if command.acts_on_packets() && args.path == EnginePath::Direct => Err(fault_without_packets(text)),
+        Ok(_) => Ok(()),
+        Err(mistake) => Err(Failed::usage(mistake.brief(), mistake.remedy())),
+    })
+}
+
+/// Checks that nothing is asked of a library that the program does not use.
+pub(super) fn library(args: &RunArgs, mpi: Option<LibraryKind>) -> Result<(), Failed> {
+    let of_mpi = Machine::plain().with(&args.set).map(|m| m.changes_in(|table| table == MPI_TABLE)).unwrap_or_default();
+    if !of_mpi.is_empty() && args.clock == Clock::Wall {
+        let why = format!("--set {of_mpi}: what an MPI library costs is for virtual time");
+        return Err(Failed::usage(why, "add --clock virtual, or leave it out"));
+    }
+    let Some(kind) = mpi else {
+        return match of_mpi.is_empty() {
+            true => Ok(()),
+            false => {
+                let why = format!("--set {of_mpi}: it is what an MPI library costs, and the program uses none");
+                Err(Failed::usage(why, "leave it out; --call-cost is what a call of OpenSHMEM costs"))
+            }
+        };
+    };
+    let given = [
+        (args.collectives != Collectives::Auto, "--collectives", "has collectives of its own"),
+        (args.collectives_table.is_some(), "--collectives-table", "has collectives of its own"),
+        (args.barrier != Barrier::Auto, "--barrier", "has a barrier of its own"),
+        (args.check.contains(&Check::Calls), "--check=calls", "is not looked into; it looks at calls of OpenSHMEM"),
+        (args.check.contains(&Check::Races), "--check=races", "is not looked into; it looks at calls of OpenSHMEM"),
+    ];
+    match given.into_iter().find(|(given, ..)| *given) {
+        Some((_, option, why)) => {
+            Err(Failed::usage(format!("{option}: the program uses {kind}, which {why}"), format!("leave {option} out")))
+        }
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::OsString;
+
+    #[test]
+    fn options_of_one_library_are_refused_to_the_other() {
+        let check = |words: &[&str], mpi| {
+            let all = ["angara", "-n", "2"].iter().chain(words).chain(&["true"]).map(OsString::from).collect();
+            library(&crate::oshrun::run_args(all).expect("valid"), mpi)
+        };
+        let mpi = Some(LibraryKind::Mpich);
+        for words in [
+            &["--collectives", "tree"][..],
+            &["--collectives-table", "t"],
+            &["--barrier", "master"],
+            &["--check"],
+            &["--check=races"],
+        ] {
+            assert!(check(words, None).is_ok(), "{words:?}");
+            let refused = check(words, mpi).expect_err(words[0]);
+            assert!(refused.message.contains(words[0]) && refused.message.contains("MPICH"), "{}", refused.message);
+        }
+        let costs = ["--clock", "virtual", "--set", "look=1us"];
+        assert!(check(&costs, mpi).is_ok());
+        assert!(check(&costs, None).expect_err("no MPI").message.contains("look="));
+        assert!(check(&costs[2..], mpi).expect_err("no virtual time").remedy.contains("--clock virtual"));
+    }
+}
