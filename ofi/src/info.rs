@@ -5,6 +5,7 @@ use crate::abi::structs::*;
 use crate::address::{Address, Name};
 use crate::provider::Outcome;
 use crate::{ATOMIC_MAX, INJECT_MAX, MESSAGE_MAX, ORDERED_MAX, memory::PIECES};
+use angara_protocol::mpi::MpiCosts;
 use std::ptr::null_mut;
 
 /// Request of a program, as far as it says.
@@ -212,7 +213,7 @@ fn transmit(caps: u64, asked: Option<&TxAttr>) -> Result<TxAttr, String> {
             return Err(format!("transmit flags {:#x} are not offered", asked.op_flags & !TX_FLAGS));
         }
         order(asked.msg_order)?;
-        most("inject size", INJECT_MAX, Some(asked.inject_size))?;
+        most("inject size", inject_size(), Some(asked.inject_size))?;
         most("number of transmit operations", OPERATIONS, Some(asked.size))?;
         most("number of pieces", PIECES, Some(asked.iov_limit.max(asked.rma_iov_limit)))?;
     }
@@ -222,12 +223,17 @@ fn transmit(caps: u64, asked: Option<&TxAttr>) -> Result<TxAttr, String> {
         op_flags: asked.map_or(0, |asked| asked.op_flags),
         msg_order: ORDER,
         comp_order: 0,
-        inject_size: INJECT_MAX,
+        inject_size: inject_size(),
         size: OPERATIONS,
         iov_limit: PIECES,
         rma_iov_limit: PIECES,
         tclass: 0,
     })
+}
+
+/// What is injected is sent at once. Where time is virtual, a machine may say that less is.
+fn inject_size() -> usize {
+    MpiCosts::from_env().map_or(INJECT_MAX, |costs| INJECT_MAX.min(costs.eager as usize))
 }
 
 fn receive(caps: u64, asked: Option<&RxAttr>) -> Result<RxAttr, String> {

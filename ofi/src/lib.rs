@@ -22,9 +22,10 @@ mod wire;
 
 /// Most bytes of one message.
 pub(crate) const MESSAGE_MAX: usize = 1 << 40;
-/// Most bytes of what is injected. Its sender keeps a copy where the receiver takes none, a million at most; but each message
-/// above this costs its sender a round of progress.
-pub(crate) const INJECT_MAX: usize = 2048;
+/// Most bytes of what is injected: as many as a message that is sent at once has at most, so that a library which asks for
+/// delivery, and injects what it can, does not hold up its short sends until their receivers look. Where a message is not sent at
+/// once, its sender keeps a copy.
+pub(crate) const INJECT_MAX: usize = 16_352;
 /// Most bytes of writes and reads that keep their order.
 pub(crate) const ORDERED_MAX: usize = 2048;
 /// Most bytes of the target of one atomic: it fits a message with its comparands in jobs of any size.

@@ -300,6 +300,31 @@ fn what_a_rank_does_by_itself_takes_no_time() {
 }
 
 #[test]
+fn a_message_up_to_the_eager_limit_is_sent_whatever_its_receiver_does() {
+    let test = Test::new("virtual-mpi-late");
+    for (name, program) in built(&test, "local") {
+        let time = |options: &[&str], bytes: u32| -> f64 {
+            let done = run(&test, options, &program, &["late", &bytes.to_string()]).success();
+            let us = done.stdout.trim().strip_suffix(" us").and_then(|us| us.parse().ok());
+            us.unwrap_or_else(|| panic!("{name}: {done}"))
+        };
+        // From 2,049 bytes on MPICH's took as long as the receiver slept.
+        for bytes in [0, 2048, 2049, 16_352] {
+            let sent = time(&["-n", "2"], bytes);
+            assert!(sent < 1.0, "{name}: {bytes} bytes in {sent} us");
+        }
+        let limit = ["-n", "2", "--set", "eager-limit=1000"];
+        for (options, bytes) in [(&["-n", "2"][..], 16_353), (&limit, 1001)] {
+            let sent = time(options, bytes);
+            assert!(sent > 199_000.0, "{name} {options:?}: {bytes} bytes in {sent} us");
+        }
+        assert!(time(&limit, 1000) < 1.0, "{name}");
+        assert!(time(&["-n", "2", "--set", "eager-limit=64"], 64) < 1.0, "{name}");
+    }
+    test.assert_clean();
+}
+
+#[test]
 fn an_abort_inside_finalize_ends_the_job() {
     let Some(venv) = mpich() else { return };
     let test = Test::new("virtual-mpi-leak");

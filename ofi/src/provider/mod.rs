@@ -119,8 +119,8 @@ pub(crate) struct ProviderState {
     full: Vec<u32>,
     requests: Slots<Request, u64>,
     outbound: Slots<Outbound, u64>,
-    /// Outbound payloads that are copies of the program's memory.
-    copies: usize,
+    /// Bytes of outbound payloads that are copies of the program's memory ([`transfer::Outbound::copied`]).
+    copied: usize,
     inbound: Slots<Inbound, u64>,
     multis: Slots<Multi, u64>,
     names: Names,
@@ -183,7 +183,7 @@ impl Provider {
             full: Vec::new(),
             requests: Slots::new(),
             outbound: Slots::new(),
-            copies: 0,
+            copied: 0,
             inbound: Slots::new(),
             multis: Slots::new(),
             names,

@@ -79,13 +79,15 @@ impl Provider {
         if HEAD_MAX + body.len() + call.memory.len() <= self.state.eager_max {
             return self.send_request(head, request, &body, &call.memory);
         }
-        let outbound = Outbound::new(target.peer, (id, target.ep), call.memory, Purpose::Write);
+        let mut outbound = Outbound::new(target.peer, (id, target.ep), call.memory, Purpose::Write);
+        let copied = if call.flags & INJECT != 0 { outbound.copy() } else { 0 };
         let rts = self.state.outbound.insert(outbound);
         head.kind = MessageKind::WriteRts;
         body.extend(self.state.describe(rts));
         let sent = self.send_request(head, request, &body, &UserMemory::nothing());
-        if sent.is_err() {
-            self.state.outbound.remove(rts);
+        match sent {
+            Ok(()) => self.state.copied += copied,
+            Err(_) => drop(self.state.outbound.remove(rts)),
         }
         sent
     }

@@ -11,9 +11,9 @@ use crate::wire::{HEAD_MAX, Head, MessageKind};
 /// are not counted: which receive is posted first must not decide whether the next one may be sent.
 const ACCESSES_MAX: usize = 4096;
 
-/// Most injected messages that a process keeps for receivers that take no payload. It holds up whoever sends without end to
-/// somebody slower, and nobody else.
-const COPIES_MAX: usize = 1 << 20;
+/// Most bytes of injected messages that a process keeps for receivers that take no payload: a million short ones. It holds up
+/// whoever sends without end to somebody slower, and nobody else.
+const COPIED_MAX: usize = 2 << 30;
 
 /// A call that sends.
 pub(crate) struct SendCall {
@@ -201,11 +201,10 @@ impl Provider {
         self.room()?;
         let is_injected = call.flags & INJECT != 0;
         if is_injected {
-            self.unless(|state| state.copies >= COPIES_MAX)?;
+            self.unless(|state| state.copied >= COPIED_MAX)?;
         }
-        let memory = if is_injected { call.memory.to_owned_copy() } else { call.memory };
-        let mut outbound = Outbound::new(target.peer, (done.ep, target.ep), memory, Purpose::Message(done));
-        outbound.is_copy = is_injected;
+        let mut outbound = Outbound::new(target.peer, (done.ep, target.ep), call.memory, Purpose::Message(done));
+        let copied = if is_injected { outbound.copy() } else { 0 };
         let id = self.state.outbound.insert(outbound);
         head.kind = MessageKind::SendRts;
         self.state.stage_ahead(id);
@@ -214,7 +213,7 @@ impl Provider {
             self.state.take_back(id);
             return Err(e);
         }
-        self.state.copies += usize::from(is_injected);
+        self.state.copied += copied;
         Ok(())
     }
 }

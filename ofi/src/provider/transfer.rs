@@ -25,6 +25,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Most chunks of one payload that wait to be got.
 const CHUNKS_EACH: usize = 4;
 
+/// Bytes that a copy of a payload counts at least, whatever its length: keeping it costs as much.
+const COPY_LEAST: usize = 2048;
+
 /// What a peer reads beside payload in this process's memory.
 #[repr(C)]
 struct Proof {
@@ -78,8 +81,8 @@ pub(super) struct Outbound {
     pub(super) ep: u32,
     to: u32,
     memory: UserMemory,
-    /// The memory is a copy of the program's; [`ProviderState::copies`] counts and limits them.
-    pub(super) is_copy: bool,
+    /// Bytes that the program's memory counts in [`ProviderState::copied`], if this one's is a copy of it.
+    copied: usize,
     purpose: Purpose,
     staging: Option<Box<Staging>>,
 }
@@ -109,7 +112,14 @@ struct Staging {
 
 impl Outbound {
     pub(super) fn new(peer: Peer, (ep, to): (u32, u32), memory: UserMemory, purpose: Purpose) -> Outbound {
-        Outbound { peer, ep, to, memory, is_copy: false, purpose, staging: None }
+        Outbound { peer, ep, to, memory, copied: 0, purpose, staging: None }
+    }
+
+    /// The program may change its memory from now on. Returns the bytes that the copy counts.
+    pub(super) fn copy(&mut self) -> usize {
+        self.memory = self.memory.to_owned_copy();
+        self.copied = self.memory.len().max(COPY_LEAST);
+        self.copied
     }
 
     pub(super) fn message(&self) -> Option<&Done> {
@@ -197,7 +207,7 @@ impl ProviderState {
     /// Ends an outbound payload: reports it and frees its chunks.
     pub(super) fn withdraw(&mut self, id: u64, fault: Fault) {
         let Some(mut outbound) = self.outbound.remove(id) else { return };
-        self.copies -= usize::from(std::mem::take(&mut outbound.is_copy));
+        self.copied -= std::mem::take(&mut outbound.copied);
         if let Purpose::Message(done) = outbound.purpose {
             if fault == Fault::NONE {
                 self.note(Step::Fetched, outbound.peer, id, done.len);
@@ -217,7 +227,7 @@ impl ProviderState {
         }
         for id in ids {
             let Some(outbound) = self.outbound.get_mut(id) else { continue };
-            self.copies -= usize::from(std::mem::take(&mut outbound.is_copy));
+            self.copied -= std::mem::take(&mut outbound.copied);
             let Some(staging) = &mut outbound.staging else {
                 // The receiver has copied it, or its CTS will be answered with a revocation.
                 self.outbound.remove(id);

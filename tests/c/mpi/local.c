@@ -1,6 +1,7 @@
 /* What a rank does by itself takes no time, and what others send meanwhile is none of its business.
  *   local window ROUNDS MICROSECONDS: rank 0 locks and unlocks its own window; rank 1, if there is one, sleeps, then sends.
  *   local burst COUNT: rank 0 sends so many short messages in a row, which rank 1 receives.
+ *   local late BYTES: rank 0 sends so many bytes, and says how long that took; rank 1 sleeps before it receives them.
  *   local leak: nobody frees a window. local free: rank 1 sleeps before it frees one. */
 #include <mpi.h>
 #include <stdio.h>
@@ -48,6 +49,21 @@ static void burst(int count)
         printf("%.3f us\n", (MPI_Wtime() - 1.0) * 1e6);
 }
 
+static void late(int bytes)
+{
+    char *memory = calloc(1, bytes + 1);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (me == 0) {
+        double before = MPI_Wtime();
+        MPI_Send(memory, bytes, MPI_BYTE, 1, 0, MPI_COMM_WORLD);
+        printf("%.3f us\n", (MPI_Wtime() - before) * 1e6);
+    } else if (me == 1) {
+        usleep(200000);
+        MPI_Recv(memory, bytes, MPI_BYTE, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
+    free(memory);
+}
+
 int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
@@ -63,6 +79,8 @@ int main(int argc, char **argv)
             MPI_Win_free(&win);
     } else if (strcmp(argv[1], "window") == 0)
         window(atoi(argv[2]), atoi(argv[3]));
+    else if (strcmp(argv[1], "late") == 0)
+        late(atoi(argv[2]));
     else
         burst(atoi(argv[2]));
     MPI_Finalize();
