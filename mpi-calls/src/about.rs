@@ -79,7 +79,9 @@ impl Layout {
         let blocking = routine.strip_prefix('I').map(|rest| rest[..1].to_uppercase() + &rest[1..]);
         let routine = match routine {
             "Iprobe" | "Improbe" => return Layout { kind: MpiKind::Test, ..Layout::of("Probe") },
-            "Intercomm_create" | "Intercomm_merge" => return kind(MpiKind::Collective),
+            "Intercomm_create" | "Intercomm_merge" | "Intercomm_create_from_groups" => {
+                return kind(MpiKind::Collective);
+            }
             _ => blocking.as_deref().unwrap_or(routine),
         };
         match routine {
@@ -148,7 +150,7 @@ impl Layout {
             | "Graph_create"
             | "Dist_graph_create"
             | "Dist_graph_create_adjacent" => together(0),
-            "Comm_create_group" => kind(MpiKind::Collective),
+            "Comm_create_group" | "Comm_create_from_group" => kind(MpiKind::Collective),
             "Win_create" => together(4),
             "Win_allocate" | "Win_allocate_shared" => together(3),
             "Win_create_dynamic" => together(1),

@@ -2,9 +2,9 @@
 //!
 //! With `--trace` calls are noted, in virtual time and by the clock on the wall ([`record`]).
 //!
-//! Two libraries that are preloaded into MPI programs, where one of the two is wanted, consist of such wrappers: `mpi` has the names
-//! of MPI 3.1, `mpi-large` those with counts of 64 bits, which programs ask for by weak references: a name must not be
-//! defined that the MPI library lacks. `MPI_` and `PMPI_` names are wrapped, because Fortran's calls come by either, and
+//! Libraries that are preloaded into MPI programs, where one of the two is wanted, consist of such wrappers: `mpi` has the names
+//! of MPI 3.1, `mpi-4` and `mpi-41` those that MPI 4.0 and 4.1 have added, `mpi-large` those with counts of 64 bits. Programs ask by
+//! weak references which of them there are: a name must not be defined that the MPI library lacks. `MPI_` and `PMPI_` names are wrapped, because Fortran's calls come by either, and
 //! each leads to the next one of its name, so that a tool of the user's sees its calls.
 //!
 //! Wrappers pass on integers and pointers, as many as a routine has, whatever they mean: handles differ between libraries.
@@ -15,7 +15,7 @@ mod record;
 mod time;
 
 pub use real::Real;
-pub use time::{begins, ends, passes, seconds};
+pub use time::{begins, begins_session, ends, ends_session, makes_contact, passes, seconds};
 
 /// What a routine does with time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,6 +40,7 @@ macro_rules! wrap {
             $crate::wrap!(@count $kind [<PMPI_ $name>] $count);
         }
     };
+    (@count $kind:ident $name:ident 0) => { $crate::wrap!(@function $kind $name); };
     (@count $kind:ident $name:ident 1) => { $crate::wrap!(@function $kind $name a); };
     (@count $kind:ident $name:ident 2) => { $crate::wrap!(@function $kind $name a b); };
     (@count $kind:ident $name:ident 3) => { $crate::wrap!(@function $kind $name a b c); };
@@ -50,7 +51,9 @@ macro_rules! wrap {
     (@count $kind:ident $name:ident 8) => { $crate::wrap!(@function $kind $name a b c d e f g h); };
     (@count $kind:ident $name:ident 9) => { $crate::wrap!(@function $kind $name a b c d e f g h i); };
     (@count $kind:ident $name:ident 10) => { $crate::wrap!(@function $kind $name a b c d e f g h i j); };
+    (@count $kind:ident $name:ident 11) => { $crate::wrap!(@function $kind $name a b c d e f g h i j k); };
     (@count $kind:ident $name:ident 12) => { $crate::wrap!(@function $kind $name a b c d e f g h i j k l); };
+    (@count $kind:ident $name:ident 13) => { $crate::wrap!(@function $kind $name a b c d e f g h i j k l m); };
     (@function $kind:ident $name:ident $($arg:ident)*) => {
         /// # Safety
         /// As the function of the MPI library.

@@ -6,7 +6,7 @@ use crate::record::{around, turns};
 use angara_abi::program_clock::{Call, Driver, ProgramClock, preloaded};
 use libc::{c_int, c_void};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// The clock of this process.
 pub(crate) fn clock() -> Option<&'static ProgramClock> {
@@ -71,25 +71,62 @@ impl Drop for OnTheWall<'_> {
     }
 }
 
-/// A call after which virtual time begins, for all processes at once if it is one that all of them make.
-pub fn begins(all: bool, call: impl FnOnce() -> c_int) -> c_int {
-    let result = begins_in_time(all, call);
+/// A call after which virtual time begins, for all processes at once; it has returned in all of them, and messages can be sent.
+pub fn begins(call: impl FnOnce() -> c_int) -> c_int {
+    let result = match clock().filter(|clock| !clock.is_late()) {
+        Some(clock) => {
+            clock.begins_late();
+            begins_behind(clock, call, || {
+                barrier();
+            })
+        }
+        None => call(),
+    };
     turns(result == 0);
     result
 }
 
-fn begins_in_time(all: bool, call: impl FnOnce() -> c_int) -> c_int {
-    let Some(clock) = clock().filter(|clock| !clock.is_late()) else { return call() };
-    clock.begins_late();
+/// A call that opens a session, which each process does by itself. Libraries make contact with other processes when the first
+/// communicator is made from it ([`makes_contact`]).
+pub fn begins_session(routine: &Real, call: impl FnOnce() -> c_int) -> c_int {
+    let Some(clock) = clock() else { return call() };
+    let is_first = SESSIONS.load(Ordering::SeqCst) == 0 && !has_world();
+    let result = if is_first {
+        clock.begins_late();
+        clock.set_call(Call::OUTSIDE);
+        let _wall = OnTheWall::begin(clock);
+        call()
+    } else {
+        passes(CallKind::Waits, routine, &[], call)
+    };
+    if result == 0 {
+        SESSIONS.fetch_add(1, Ordering::SeqCst);
+        HAS_CONTACT.fetch_and(!is_first, Ordering::SeqCst);
+    }
+    result
+}
+
+/// A call that makes a communicator of a session's processes. The first one makes contact, by means that have no time: virtual
+/// time begins behind it.
+pub fn makes_contact(routine: &Real, args: &[usize], call: impl FnOnce() -> c_int) -> c_int {
+    match clock() {
+        Some(clock) if !HAS_CONTACT.swap(true, Ordering::SeqCst) => {
+            let result = if clock.has_begun() { outside(clock, call) } else { begins_behind(clock, call, || {}) };
+            turns(result == 0);
+            result
+        }
+        _ => passes(CallKind::Waits, routine, args, call),
+    }
+}
+
+fn begins_behind(clock: &ProgramClock, call: impl FnOnce() -> c_int, others_too: impl FnOnce()) -> c_int {
     clock.set_call(Call::OUTSIDE);
     let wall = OnTheWall::begin(clock);
     let result = call();
     let driver = clock.driver().filter(|_| result == 0);
     if let Some(driver) = driver {
         (driver.meet)();
-        if all {
-            barrier();
-        }
+        others_too();
     }
     drop(wall);
     if let Some(driver) = driver {
@@ -110,11 +147,56 @@ pub fn ends(routine: &Real, call: impl FnOnce() -> c_int) -> c_int {
     (driver.end)();
     // Others may still need what this process has sent, or has to answer.
     passes(CallKind::Waits, routine, &[], barrier);
-    (driver.pause)();
+    outside(clock, call)
+}
+
+/// The same for a session, if it is the last one and there is nothing but sessions.
+pub fn ends_session(routine: &Real, call: impl FnOnce() -> c_int) -> c_int {
+    let is_last = SESSIONS.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |open| open.checked_sub(1)) == Ok(1);
+    match clock().filter(|_| is_last && !has_world()) {
+        Some(clock) if clock.has_begun() => outside(clock, call),
+        Some(clock) => {
+            // Others do not wait for one that has never made contact.
+            if let Some(driver) = clock.driver() {
+                (driver.meet)();
+            }
+            let _wall = OnTheWall::begin(clock);
+            call()
+        }
+        None => passes(CallKind::Waits, routine, &[], call),
+    }
+}
+
+/// Sessions that are open.
+static SESSIONS: AtomicUsize = AtomicUsize::new(0);
+/// A communicator was made since the first of them was opened, or there is a world.
+static HAS_CONTACT: AtomicBool = AtomicBool::new(true);
+
+/// The process is, or was, initialised as a whole.
+fn has_world() -> bool {
+    static INITIALIZED: Real = Real::new(c"PMPI_Initialized");
+    let mut flag: c_int = 0;
+    // SAFETY: the MPI library's function of this name, which may be called at any time and takes a place for a flag.
+    let result = unsafe {
+        std::mem::transmute::<*mut c_void, unsafe extern "C-unwind" fn(*mut c_int) -> c_int>(INITIALIZED.find())(
+            &raw mut flag,
+        )
+    };
+    result == 0 && flag != 0
+}
+
+/// Makes a call outside virtual time. All processes make one, and return from it together.
+fn outside(clock: &ProgramClock, call: impl FnOnce() -> c_int) -> c_int {
+    let driver = clock.driver();
+    if let Some(driver) = driver {
+        (driver.pause)();
+    }
     let wall = OnTheWall::begin(clock);
     let result = call();
     drop(wall);
-    (driver.resume)();
+    if let Some(driver) = driver {
+        (driver.resume)();
+    }
     result
 }
 

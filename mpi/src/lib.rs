@@ -19,26 +19,36 @@ wrap! {
         Win_fence(2) Win_start(3) Win_complete(1) Win_post(3) Win_wait(1) Win_free(1)
         Win_lock(4) Win_unlock(2) Win_lock_all(2) Win_unlock_all(1)
         Win_flush(2) Win_flush_all(1) Win_flush_local(2) Win_flush_local_all(1)
-        File_open(5) File_close(1) File_set_view(6) File_set_size(2) File_sync(1)
+        Comm_spawn(8) Comm_spawn_multiple(9) Comm_accept(5) Comm_connect(5) Comm_join(2) Comm_disconnect(1)
+        File_open(5) File_close(1) File_set_view(6) File_set_size(2) File_preallocate(2) File_sync(1)
+        File_seek_shared(3)
         File_read_all(5) File_read_at_all(6) File_write_all(5) File_write_at_all(6)
         File_read_ordered(5) File_write_ordered(5)
+        File_read_all_begin(4) File_read_all_end(3) File_read_at_all_begin(5) File_read_at_all_end(3)
+        File_write_all_begin(4) File_write_all_end(3) File_write_at_all_begin(5) File_write_at_all_end(3)
+        File_read_ordered_begin(4) File_read_ordered_end(3) File_write_ordered_begin(4) File_write_ordered_end(3)
     }
     Looks {
         Test(3) Testall(4) Testany(5) Testsome(5) Iprobe(5) Improbe(6) Request_get_status(3) Win_test(2)
     }
     Starts {
         Isend(7) Issend(7) Ibsend(7) Irsend(7) Irecv(7) Imrecv(5) Start(1) Startall(2) Cancel(1)
-        Ibarrier(2) Ibcast(6) Igather(9) Igatherv(10) Iscatter(9) Iallgather(8) Iallgatherv(9)
+        Ibarrier(2) Ibcast(6) Igather(9) Igatherv(10) Iscatter(9) Iscatterv(10) Iallgather(8) Iallgatherv(9)
         Ialltoall(8) Ialltoallv(10) Ialltoallw(10) Ireduce(8) Iallreduce(7) Ireduce_scatter(7)
         Ireduce_scatter_block(7) Iscan(7) Iexscan(7) Comm_idup(3)
+        Ineighbor_allgather(8) Ineighbor_allgatherv(9) Ineighbor_alltoall(8) Ineighbor_alltoallv(10)
+        Ineighbor_alltoallw(10)
         Put(8) Get(8) Accumulate(9) Fetch_and_op(7) Compare_and_swap(7) Rput(9) Rget(9) Raccumulate(10)
-        Get_accumulate(12) Comm_free(1) Win_sync(1)
+        Get_accumulate(12) Rget_accumulate(13) Comm_free(1) Win_sync(1) Request_free(1) Grequest_complete(1)
+        File_read(5) File_read_at(6) File_read_shared(5) File_write(5) File_write_at(6) File_write_shared(5)
+        File_iread(5) File_iread_at(6) File_iread_all(5) File_iread_at_all(6) File_iread_shared(5)
+        File_iwrite(5) File_iwrite_at(6) File_iwrite_all(5) File_iwrite_at_all(6) File_iwrite_shared(5)
     }
 }
 
 /// `MPI_Init` and its kin, of so many arguments.
 macro_rules! begin {
-    ($all:literal $($name:ident($($arg:ident),*))*) => {$(
+    ($($name:ident($($arg:ident),*))*) => {$(
         /// # Safety
         /// As the function of the MPI library.
         #[unsafe(no_mangle)]
@@ -49,13 +59,13 @@ macro_rules! begin {
             // SAFETY: the MPI library's function of this name, which has as many arguments.
             let function = unsafe { core::mem::transmute::<*mut c_void, Function>(REAL.find()) };
             // SAFETY: the caller promises what the callee asks for.
-            begins($all, || unsafe { function($($arg),*) })
+            begins(|| unsafe { function($($arg),*) })
         }
     )*};
     (@word $arg:ident) => { usize };
 }
 
-begin! { true MPI_Init(a, b) PMPI_Init(a, b) MPI_Init_thread(a, b, c, d) PMPI_Init_thread(a, b, c, d) }
+begin! { MPI_Init(a, b) PMPI_Init(a, b) MPI_Init_thread(a, b, c, d) PMPI_Init_thread(a, b, c, d) }
 
 macro_rules! end {
     ($($name:ident)*) => {$(

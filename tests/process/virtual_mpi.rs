@@ -325,6 +325,32 @@ fn a_message_up_to_the_eager_limit_is_sent_whatever_its_receiver_does() {
 }
 
 #[test]
+fn sessions_and_parts_have_their_times() {
+    let Some(venv) = mpich() else { return };
+    let test = Test::new("virtual-mpi-sessions");
+    let program = compile(&test, "sessions", venv.join("bin/mpicc"));
+    for (what, sessions) in [("alone", 2), ("beside", 1)] {
+        // Time began when the library was loaded, and the processes met by other means: they hung.
+        let once = || run(&test, &["-n", "3"], &program, &[what]).success().stdout.clone();
+        let said = once();
+        let times: Vec<f64> = said
+            .lines()
+            .filter(|line| line.contains("rank 1 of 3, sum 3, "))
+            .filter_map(|line| line.strip_suffix(" ns")?.rsplit_once(' ')?.1.parse().ok())
+            .collect();
+        assert_eq!(times.len(), sessions, "{what}: {said}");
+        assert!(times.iter().all(|ns| (1450.0..1600.0).contains(ns)), "{what}: {said}");
+        assert_eq!(once(), said, "{what}");
+    }
+    let once = || run(&test, &["-n", "2"], &program, &["parts"]).success().stdout.clone();
+    let said = once();
+    let at = said.trim().strip_suffix(" us").and_then(|said| said.rsplit_once(' ')?.1.parse::<f64>().ok());
+    assert!(at.is_some_and(|us| (1_000_400.0..1_000_420.0).contains(&us)), "{said}");
+    assert_eq!(once(), said);
+    test.assert_clean();
+}
+
+#[test]
 fn an_abort_inside_finalize_ends_the_job() {
     let Some(venv) = mpich() else { return };
     let test = Test::new("virtual-mpi-leak");

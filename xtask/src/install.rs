@@ -175,8 +175,9 @@ impl InstallPlan {
             items.push((own.join(&versioned), Content::Copy(self.from.join(library)), 0o755));
             items.push((own.join(library), Content::Link(versioned), 0));
         }
-        for preloaded in ["libangara_clock.so", "libangara_mpi.so", "libangara_mpi_large.so"] {
-            items.push((own.join(preloaded), Content::Copy(self.from.join(preloaded)), 0o755));
+        for preloaded in ["clock", "mpi", "mpi_4", "mpi_41", "mpi_large"] {
+            let preloaded = format!("libangara_{preloaded}.so");
+            items.push((own.join(&preloaded), Content::Copy(self.from.join(&preloaded)), 0o755));
         }
         // libfabric looks for providers by this ending, in a directory of theirs.
         let provider = Path::new("libfabric/libangara-fi.so");

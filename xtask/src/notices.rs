@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Packages of the workspace whose results are installed.
-pub(crate) const INSTALLED: [&str; 10] = [
+pub(crate) const INSTALLED: [&str; 12] = [
     "angara-cli",
     "angara-commands",
     "angara-fabricd",
@@ -19,6 +19,8 @@ pub(crate) const INSTALLED: [&str; 10] = [
     "angara",
     "angara-clock",
     "angara-mpi",
+    "angara-mpi-4",
+    "angara-mpi-41",
     "angara-mpi-large",
     "angara-ofi",
 ];

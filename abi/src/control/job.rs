@@ -502,6 +502,7 @@ pub struct SyncPage {
 impl SyncPage {
     pub(crate) const DEADLINES: usize = 0x040;
     pub(crate) const BEGINS: usize = 0x048;
+    pub(crate) const MET: usize = 0x050;
     pub(crate) const ARRIVED: usize = 0x080;
     pub(crate) const GENERATION: usize = 0x100;
     pub(crate) const BARRIER_CELL: usize = 0x180;
@@ -542,6 +543,14 @@ impl SyncPage {
     /// Where virtual time begins for all PEs at once: when, in picoseconds.
     pub fn begins(&self) -> &AtomicU64 {
         self.map.at(Self::BEGINS).expect("constant offset inside the page")
+    }
+    /// PEs of the job.
+    pub fn pes(&self) -> usize {
+        self.pes
+    }
+    /// PEs that have said when virtual time may begin for them.
+    pub fn met(&self) -> &AtomicU32 {
+        self.map.at(Self::MET).expect("constant offset inside the page")
     }
     /// PEs that have arrived at the on-host barrier.
     pub fn arrived(&self) -> &AtomicU32 {

@@ -11,8 +11,14 @@ pub const PE_SYMBOL: &std::ffi::CStr = c"angara_clock_pe";
 pub const TURN_SYMBOL: &std::ffi::CStr = c"angara_clock_turn";
 /// Part of the name of the preloaded library's file.
 pub const PRELOADED: &str = "libangara_clock";
-/// The same of those that wrap calls of MPI: names of MPI 3.1, and those with counts of 64 bits.
-pub const PRELOADED_FOR_MPI: [&str; 2] = ["libangara_mpi", "libangara_mpi_large"];
+/// The same of those that wrap calls of MPI, each with a name that an MPI library has which has all of its names; nothing if all
+/// libraries have them: the names of MPI 3.1, of 4.0, of 4.1, and those with counts of 64 bits.
+pub const PRELOADED_FOR_MPI: [(&str, Option<&str>); 4] = [
+    ("libangara_mpi", None),
+    ("libangara_mpi_4", Some("MPI_Session_init")),
+    ("libangara_mpi_41", Some("MPI_Buffer_flush")),
+    ("libangara_mpi_large", Some("MPI_Send_c")),
+];
 /// Set where the processor's time stamp counter tells virtual time, too.
 pub const ENV_TSC: &std::ffi::CStr = c"ANGARA_TSC";
 /// The seed of the random numbers that a program asks the system for, where one decides.
@@ -371,6 +377,10 @@ impl ProgramClock {
     /// From now on `compute` lets pass what the program has computed.
     pub fn computes(&self, compute: Hook) {
         self.compute.store(compute as usize, Ordering::Release);
+    }
+    /// True from [`ProgramClock::attach`] to [`ProgramClock::detach`].
+    pub fn has_begun(&self) -> bool {
+        self.stand.load(Ordering::Acquire) != 0
     }
     /// It is none any more.
     pub fn detach(&self) {

@@ -128,11 +128,12 @@ impl MpiPlan {
         if self.start == Start::Plain || self.elsewhere {
             return Ok(all);
         }
-        let [all_have, newer_have] = PRELOADED_FOR_MPI;
-        all.push(install::preloaded(all_have)?);
-        // Programs ask by weak references whether these are there, so nobody may define what the library lacks.
-        if self.library.as_ref().is_some_and(|library| elf::exports(&library.file, "MPI_Send_c")) {
-            all.push(install::preloaded(newer_have)?);
+        for (ours, only_with) in PRELOADED_FOR_MPI {
+            // Programs ask by weak references whether a call is there, so nobody may define what the library lacks.
+            let has = |name| self.library.as_ref().is_some_and(|library| elf::exports(&library.file, name));
+            if only_with.is_none_or(has) {
+                all.push(install::preloaded(ours)?);
+            }
         }
         Ok(all)
     }

@@ -19,6 +19,9 @@ use std::time::Duration;
 /// How often one who comes back looks whether its job still runs.
 const LOOK: Duration = Duration::from_millis(100);
 
+/// The same of one that waits for the others to meet.
+const MEET: Duration = Duration::from_micros(200);
+
 /// By the program's clock, virtual time begins at a multiple of this many picoseconds, so that the time a library took
 /// to load, which may vary, is not seen.
 const BEGIN: u64 = 1_000_000_000_000;
@@ -34,6 +37,9 @@ pub(super) struct Late {
     counters: Cover,
     /// Time at which all PEs begin.
     begins: *const AtomicU64,
+    /// PEs that have said so far when they can, and how many there are.
+    met: *const AtomicU32,
+    pes: u32,
     /// Number of the stand of a PE that is outside virtual time.
     outside: AtomicU32,
 }
@@ -46,6 +52,8 @@ impl Late {
             reach: memory.targets.cover().map_err(failed)?,
             counters: memory.counters.cover().map_err(failed)?,
             begins: memory.sync.begins(),
+            met: memory.sync.met(),
+            pes: memory.sync.pes() as u32,
             outside: AtomicU32::new(0),
         };
         page.begins_late(true);
@@ -56,6 +64,10 @@ impl Late {
     fn begins(&self) -> &AtomicU64 {
         // SAFETY: a word of the job's synchronisation page, which stays mapped as long as the driver.
         unsafe { &*self.begins }
+    }
+    fn met(&self) -> &AtomicU32 {
+        // SAFETY: as `begins`.
+        unsafe { &*self.met }
     }
 }
 
@@ -77,11 +89,16 @@ fn must(done: io::Result<()>) {
 extern "C" fn meet() {
     if let Some((clock, late)) = clock() {
         late.begins().fetch_max(clock.now(), Ordering::SeqCst);
+        late.met().fetch_add(1, Ordering::SeqCst);
     }
 }
 
 extern "C" fn begin() {
     let Some((clock, late)) = clock() else { return };
+    // After a call that all make together they have met; sessions begin for each by itself.
+    while late.met().load(Ordering::SeqCst) < late.pes && !clock.page.is_over() {
+        std::thread::sleep(MEET);
+    }
     must(late.reach.lift().and_then(|()| late.counters.lift()));
     clock.begins_at(late.begins().load(Ordering::SeqCst).next_multiple_of(BEGIN));
     clock.page.begins_late(false);

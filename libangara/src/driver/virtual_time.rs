@@ -529,7 +529,8 @@ pub(super) fn is_at(addresses: impl Iterator<Item = u64>) {
 fn release_children() {
     const PRELOAD: &str = "LD_PRELOAD";
     let Ok(all) = std::env::var(PRELOAD) else { return };
-    let is_ours = |file: &str| [PRELOADED].iter().chain(&PRELOADED_FOR_MPI).any(|ours| file.contains(ours));
+    let is_ours =
+        |file: &str| file.contains(PRELOADED) || PRELOADED_FOR_MPI.iter().any(|(ours, _)| file.contains(ours));
     let others = all.split([':', ' ']).filter(|file| !file.is_empty() && !is_ours(file));
     let others = others.collect::<Vec<_>>().join(":");
     // SAFETY: while it attaches a program has no threads that look for other variables; those that the library
