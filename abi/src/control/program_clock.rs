@@ -222,6 +222,14 @@ impl ProgramClock {
         self.now.store(time, Ordering::Relaxed);
         self.stand_at.store(stand_at, Ordering::Relaxed);
     }
+    /// The PE may run until then.
+    pub fn may_run_until(&self, time: u64) {
+        self.stand_at.store(time, Ordering::Relaxed);
+    }
+    /// The PE may run until then at most.
+    pub fn must_stand_by(&self, time: u64) {
+        self.stand_at.fetch_min(time, Ordering::Relaxed);
+    }
     /// The next of the program's timers is due `at`: `ring` sends its signal.
     pub fn set_due(&self, at: u64, ring: Hook) {
         self.ring.store(ring as usize, Ordering::Release);

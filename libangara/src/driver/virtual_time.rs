@@ -68,6 +68,8 @@ pub(crate) struct VirtualClock {
     threads: AtomicBool,
     /// Before this time nothing changes that this PE can see. 0 once it has posted something.
     sees_until: AtomicU64,
+    /// Changes of deadlines when this PE stood last: until another one, nobody else is due before `sees_until`.
+    deadlines_known: AtomicU32,
     /// Reading of the program's clock when the network's time is 0.
     base: AtomicU64,
     /// The PE's time is virtual. Otherwise it has not begun yet, or the PE is outside of it for a while.
@@ -135,6 +137,7 @@ impl VirtualClock {
             deadlines,
             threads: AtomicBool::new(false),
             sees_until: AtomicU64::new(0),
+            deadlines_known: AtomicU32::new(0),
             base: AtomicU64::new(0),
             is_on: AtomicBool::new(false),
             mpi: None,
@@ -299,6 +302,8 @@ impl VirtualClock {
     pub(super) fn stamp(&self, seq: u32) {
         self.sees_until.store(0, Ordering::Relaxed);
         let time = self.costs(self.call_cost);
+        // No answer comes sooner.
+        self.program.must_stand_by(time + self.ahead);
         self.page.stamp(seq, self.of_network(time));
         self.returns();
     }
@@ -341,7 +346,26 @@ impl VirtualClock {
     /// The PE has run so far ahead of the network that it must stand.
     #[inline]
     pub(super) fn is_ahead(&self) -> bool {
-        self.program.is_ahead()
+        self.program.is_ahead() && !self.runs_on()
+    }
+
+    /// A PE that has run as far as it may runs on while nothing can happen without it, as a program does that looks at a clock in
+    /// a loop; true if this one may. Not past the time of a thread that waits, in this process or in another.
+    #[cold]
+    fn runs_on(&self) -> bool {
+        let now = self.program.now();
+        let until = self.sees_until.load(Ordering::Relaxed).min(self.program.first_due());
+        if now >= until || self.deadlines() != self.deadlines_known.load(Ordering::Relaxed) || self.page.is_over() {
+            return false;
+        }
+        self.program.may_run_until(until.min(now + self.ahead));
+        true
+    }
+
+    /// Changes of deadlines of PEs of this job so far.
+    fn deadlines(&self) -> u32 {
+        // SAFETY: valid as long as the clock.
+        unsafe { &*self.deadlines }.load(Ordering::SeqCst)
     }
 
     /// Stands until all PEs have come as far.
@@ -352,7 +376,7 @@ impl VirtualClock {
     /// Lets the `ps` picoseconds of a call of the library pass.
     pub(super) fn takes(&self, ps: u64) {
         self.costs(ps);
-        if self.program.is_ahead() {
+        if self.is_ahead() {
             self.comes_as_far();
         }
     }
@@ -483,6 +507,7 @@ impl VirtualClock {
     }
     /// Tells that this PE stands from now on; the number of its stand.
     pub(super) fn tells(&self, waits_for: WaitsFor, deadline: u64) -> u32 {
+        self.deadlines_known.store(self.deadlines(), Ordering::Relaxed);
         self.page.stand(self.since_begin(), waits_for, self.of_network(deadline))
     }
     /// The PE goes on at this time of the network; what the program's clock says then.
@@ -568,6 +593,9 @@ extern "C" fn waits() {
 extern "C" fn sleep(until: u64) {
     // SAFETY: null, or what `join` was given, which stays until `leave`.
     if let Some(clock) = unsafe { CLOCK.load(Ordering::Acquire).as_ref() } {
+        if until <= clock.program.now() && clock.runs_on() {
+            return;
+        }
         // Where the job has ended the next call of the library says so.
         let verdict = clock.stand_still(WaitsFor::Time, until, || false);
         if verdict.is_none() {

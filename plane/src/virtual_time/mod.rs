@@ -42,6 +42,10 @@ const SLEEP: Duration = Duration::from_secs(60);
 /// The same while PEs are absent or outside virtual time.
 const ABSENT_LOOK: Duration = Duration::from_millis(1);
 
+/// Longest turn of a PE beside which nothing can happen, in picoseconds: it takes some milliseconds on the wall where the PE looks
+/// at a clock all the time, and patience measures turns.
+const TURN_MOST: u64 = 2_000_000_000;
+
 /// Rounds after which commands are looked for although nobody has counted one: whoever could send some may have gone.
 const ROUNDS_UNTOLD: u32 = 1024;
 
@@ -425,13 +429,21 @@ impl DataPlane {
 
     fn let_go(&mut self, index: usize, at: Tick, verdict: Verdict) {
         let next = self.fabric.poll_timeout().unwrap_or(TIME_MAX);
+        let is_one_job = self.jobs.len() == 1;
         let (Some(run), Some(lane)) = (&mut self.virtual_time, self.lanes[index].as_mut()) else { return };
+        let nobody_else_runs = is_one_job
+            && verdict == Verdict::Go
+            && run.running.is_empty()
+            && !run.patience.is_anyone_absent()
+            && run.outside().next().is_none();
+        let others = if nobody_else_runs { run.next_due().unwrap_or(TIME_MAX).max(at) } else { at };
         run.runs(index);
         run.present = run.present.max(at);
         lane.ran = (at, at);
         if let Some(clock) = &lane.memory.clock {
-            // What others post from now on takes longer to come than anybody runs ahead.
-            clock.go(at, next.min(at.saturating_add(clock.ahead())), verdict);
+            // What others post when they are due takes longer to come than anybody runs ahead.
+            let comes = others.min(at.saturating_add(TURN_MOST)).saturating_add(clock.ahead());
+            clock.go(at, next.min(comes), verdict);
             if self.coroutines.is_none() {
                 Linux.futex_wake(clock.goes());
             }
