@@ -36,7 +36,9 @@ fn run(test: &Test, oracle: &Path, ranks: usize, text: &str, what: &str) -> (Str
     let (steps, log) = (test.file("programs.txt"), test.file("log"));
     std::fs::write(&steps, text).expect("a file");
     let mut angara = test.angara(["run", "--quiet", "--timeout", "200", "--clock", "virtual"]);
-    angara.args(["-n", &ranks.to_string(), "--torus", &ranks.to_string(), "--"]).arg(oracle).arg(steps).arg(&log);
+    angara.args(["-n", &ranks.to_string(), "--torus", &ranks.to_string()]);
+    // Without it windows of Open MPI go by shared memory, past the network and its time; other libraries ignore it.
+    angara.args(["-x", "OMPI_MCA_osc=pt2pt", "--"]).arg(oracle).arg(steps).arg(&log);
     let done = test.run(angara);
     let logs = (0..ranks).map(|rank| std::fs::read_to_string(log.with_extension(rank.to_string())).unwrap_or_default());
     let logs: Vec<String> = logs.collect();
@@ -53,14 +55,20 @@ fn compare(test: &Test, library: &str, oracle: &Path, seed: u64) {
     let ranks = 2 + (seed % 5) as usize;
     println!("MPI_ORACLE_SEED={seed} cargo test --release -p angara-tests mpi_oracle:: repeats this");
     let what = format!("{library}, MPI_ORACLE_SEED={seed}, {ranks} ranks");
-    let programs = programs(seed, ranks, Mix { one_sided: true });
+    let sound = library != OPEN_MPI;
+    let mix = Mix {
+        one_sided: true,
+        mrecv_answers: sound || OPEN_MPI_MRECV_ANSWERS,
+        sends_serve: sound || OPEN_MPI_SENDS_SERVE,
+    };
+    let programs = programs(seed, ranks, mix);
     let text: String = programs.iter().map(Program::text).collect();
     let first = run(test, oracle, ranks, &text, &what);
     let logs = check::read(&first.1).unwrap_or_else(|why| panic!("{what}: {why}"));
     let mut wrong = Vec::new();
     for program in &programs {
         let log = logs.get(&program.number).unwrap_or_else(|| panic!("{what}: no program {}", program.number));
-        let checker = Checker { program, log, remote_memory: library != OPEN_MPI };
+        let checker = Checker { program, log };
         if let Err(why) = checker.check() {
             wrong.push((program, why));
         }
@@ -84,6 +92,11 @@ fn compare(test: &Test, library: &str, oracle: &Path, seed: u64) {
 }
 
 const OPEN_MPI: &str = "Open MPI";
+/// Over libfabric Open MPI 4.1 forgets to answer a synchronous send that Mrecv receives, with any provider: it never ends.
+const OPEN_MPI_MRECV_ANSWERS: bool = false;
+/// Over libfabric Open MPI 4.1 does nothing for windows (`osc/pt2pt`) while a rank waits in a blocking send, with any
+/// provider: who locks a window there waits until the send is received.
+const OPEN_MPI_SENDS_SERVE: bool = false;
 
 fn compare_all(library: &str, wrapper: PathBuf) {
     let test = Test::new("mpi-oracle");

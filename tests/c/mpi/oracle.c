@@ -451,6 +451,8 @@ int main(int argc, char **argv) {
     snprintf(name, sizeof name, "%s.%d", argc > 2 ? argv[2] : "", me);
     if (!in || !(out = fopen(name, "w")))
         fail("usage: oracle PROGRAMS LOG");
+    /* Whoever hangs or is ended has said how far it came. */
+    setvbuf(out, 0, _IOLBF, 1 << 16);
     comms[0] = MPI_COMM_WORLD;
     MPI_Comm_dup(MPI_COMM_WORLD, &comms[1]);
     MPI_Comm_split(MPI_COMM_WORLD, 0, -me, &comms[2]);
@@ -470,7 +472,6 @@ int main(int argc, char **argv) {
             continue;
         if (!strcmp(words[0], "program")) {
             program = atoi(words[1]);
-            fflush(out);
             /* What was sent from the buffer before is gone, so all of it can be used again. */
             int bytes;
             MPI_Buffer_detach(&buffer, &bytes);
@@ -486,6 +487,7 @@ int main(int argc, char **argv) {
         char *said = 0;
         size_t length = 0;
         FILE *file = out;
+        fflush(file);
         out = open_memstream(&said, &length);
         step();
         long long end = now();

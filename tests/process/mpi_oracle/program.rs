@@ -118,6 +118,10 @@ struct Region {
 #[derive(Clone, Copy)]
 pub struct Mix {
     pub one_sided: bool,
+    /// A synchronous send may be received by Mprobe and Mrecv.
+    pub mrecv_answers: bool,
+    /// A rank whose blocking send waits serves its windows. Otherwise a program has either such sends or passive targets.
+    pub sends_serve: bool,
 }
 
 pub struct Program {
@@ -185,8 +189,8 @@ impl Program {
                 }
                 7 => self.collective(rng, true),
                 8 => self.collective(rng, false),
-                9 => self.shift(rng),
-                10 if self.mix.one_sided => self.passive(rng),
+                9 if self.blocking_sends() => self.shift(rng),
+                10 if self.mix.one_sided && self.passive_targets() => self.passive(rng),
                 11 if self.mix.one_sided => self.active(rng),
                 12..15 => self.wait(rng, false),
                 _ => self.advance(rng),
@@ -209,6 +213,12 @@ impl Program {
     fn push(&mut self, rank: usize, op: Op) -> usize {
         self.steps.push(Step { rank, op });
         self.steps.len() - 1
+    }
+    fn blocking_sends(&self) -> bool {
+        self.mix.sends_serve || self.number.is_multiple_of(2)
+    }
+    fn passive_targets(&self) -> bool {
+        self.mix.sends_serve || !self.blocking_sends()
     }
     fn rank(&self, rng: &mut Rng) -> usize {
         rng.below(self.ranks as u64) as usize
@@ -423,7 +433,7 @@ impl Program {
             self.messages[m].mode = 'r';
         }
         let rank = self.messages[m].from;
-        if self.can_end_send(m) && rng.one_in(2) {
+        if self.can_end_send(m) && self.blocking_sends() && rng.one_in(2) {
             self.push(rank, Op::Send(m));
             (self.messages[m].done, self.messages[m].ended) = (true, Some(at));
             return;
@@ -431,11 +441,11 @@ impl Program {
         // Both at once: the sender may wait for the receive that comes next.
         let to = self.messages[m].to;
         let alone = self.messages[m].group.is_none() && self.receives[partner].posted.is_none() && rank != to;
-        if alone && self.messages[m].partner == partner && rng.one_in(2) {
+        if alone && self.blocking_sends() && self.messages[m].partner == partner && rng.one_in(2) {
             self.receives[partner].posted = Some(at + 1);
             if self.matching().0.get(&partner) == Some(&m) {
                 self.push(rank, Op::Send(m));
-                let ask = rng.pick(&['p', 'i', 'm', 'n', '-', '-', '-', '-']);
+                let ask = self.ask(rng, partner);
                 self.push(to, if ask == '-' { Op::Recv(partner) } else { Op::Ask(ask, partner) });
                 (self.messages[m].done, self.messages[m].ended) = (true, Some(at));
                 (self.receives[partner].done, self.receives[partner].ended) = (true, Some(at + 1));
@@ -445,6 +455,20 @@ impl Program {
         }
         self.messages[m].slot = Some(self.slot(rank));
         self.push(rank, Op::Isend(m));
+    }
+
+    /// How the message of this receive is asked for, if at all.
+    fn ask(&self, rng: &mut Rng, r: usize) -> char {
+        let receive = &self.receives[r];
+        let may_be = |(m, message): (usize, &Message)| match receive.group {
+            Some(group) => message.group == Some(group) && message.mode == 's',
+            None => receive.partner == m && message.mode == 's',
+        };
+        let ask = rng.pick(&['p', 'i', 'm', 'n', '-', '-', '-', '-']);
+        match ask {
+            'm' | 'n' if !self.mix.mrecv_answers && self.messages.iter().enumerate().any(may_be) => 'p',
+            _ => ask,
+        }
     }
 
     fn partners(&self) -> Vec<(usize, usize)> {
@@ -468,7 +492,7 @@ impl Program {
         }
         let rank = self.receives[r].at;
         if self.can_end_receive(r) && rng.one_in(2) {
-            let ask = rng.pick(&['p', 'i', 'm', 'n', '-', '-', '-', '-']);
+            let ask = self.ask(rng, r);
             self.push(rank, if ask == '-' { Op::Recv(r) } else { Op::Ask(ask, r) });
             (self.receives[r].done, self.receives[r].ended) = (true, Some(at));
             return;
