@@ -75,7 +75,13 @@ fn compare(test: &Test, library: &str, oracle: &Path, seed: u64) {
     }
     if let Some((program, why)) = wrong.first() {
         let others: Vec<String> = wrong.iter().map(|(p, why)| format!("{}: {why}", p.number)).collect();
-        let seen: String = first.1.iter().flat_map(|log| log.lines()).filter(|l| l.starts_with(&format!("{} ", program.number))).map(|l| format!("{l}\n")).collect();
+        let seen: String = first
+            .1
+            .iter()
+            .flat_map(|log| log.lines())
+            .filter(|l| l.starts_with(&format!("{} ", program.number)))
+            .map(|l| format!("{l}\n"))
+            .collect();
         panic!(
             "{what} MPI_ORACLE_ONLY={}: {why}\nits steps, as rank, step, what:\n{}what was seen:\n{seen}\nall that failed: {others:#?}",
             program.number,

@@ -203,7 +203,8 @@ impl Checker<'_> {
         let (me, root) = (comm_rank(ranks, collective.comm, rank), comm_rank(ranks, collective.comm, collective.root));
         let bytes = 8 * collective.words;
         let of = |rank: usize| data(self.program.part(c, rank), bytes);
-        let block = |of: usize, which: usize| data(self.program.part(c, of), bytes * ranks)[which * bytes..][..bytes].to_vec();
+        let block =
+            |of: usize, which: usize| data(self.program.part(c, of), bytes * ranks)[which * bytes..][..bytes].to_vec();
         let sums = |last: usize| {
             let mut all = vec![0; bytes];
             (0..=last).for_each(|rank| add(&mut all, &of(rank)));
@@ -227,7 +228,8 @@ impl Checker<'_> {
         let ranks = self.program.ranks;
         for (c, collective) in self.program.collectives.iter().enumerate() {
             for rank in 0..ranks {
-                let (started, ended) = (collective.started[rank].expect("begun"), collective.ended[rank].expect("ended"));
+                let (started, ended) =
+                    (collective.started[rank].expect("begun"), collective.ended[rank].expect("ended"));
                 let words = match &self.program.steps[ended].op {
                     Op::Wait(_, slots) => {
                         let is = |(_, ends): &&(usize, Ends)| matches!(ends, Ends::Collective(which) if *which == c);
@@ -309,7 +311,9 @@ impl Checker<'_> {
         let rank = self.program.steps[i].rank;
         let mut words = self.log[&i].words.chunks(2);
         for access in accesses.iter().filter(|access| ['g', 'o'].contains(&access.what)) {
-            let Some([sums, first]) = words.next() else { return Err(format!("step {i}: less was got than asked for")) };
+            let Some([sums, first]) = words.next() else {
+                return Err(format!("step {i}: less was got than asked for"));
+            };
             if access.what == 'g' {
                 let wanted = sum(&data(access.data, access.bytes));
                 if *sums != wanted {

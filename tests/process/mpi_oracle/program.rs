@@ -84,8 +84,16 @@ pub enum Op {
     Wait(&'static str, Vec<(usize, Ends)>),
     Coll(usize),
     Icoll(usize),
-    Epoch { how: &'static str, window: usize, targets: Vec<usize>, accesses: Vec<Access> },
-    Post { window: usize, origins: Vec<usize> },
+    Epoch {
+        how: &'static str,
+        window: usize,
+        targets: Vec<usize>,
+        accesses: Vec<Access>,
+    },
+    Post {
+        window: usize,
+        origins: Vec<usize>,
+    },
     Exposed(usize),
     /// Its own memory of a window, so many bytes.
     Window(usize, usize),
@@ -549,7 +557,15 @@ impl Program {
             return;
         }
         let name = rng.pick(&[
-            "barrier", "bcast", "reduce", "allreduce", "scan", "gather", "allgather", "scatter", "alltoall",
+            "barrier",
+            "bcast",
+            "reduce",
+            "allreduce",
+            "scan",
+            "gather",
+            "allgather",
+            "scatter",
+            "alltoall",
         ]);
         let (root, words) = (self.rank(rng), rng.pick(&WORDS));
         self.collectives.push(Collective {
@@ -614,7 +630,14 @@ impl Program {
     }
 
     /// Operations of one epoch. What is put has a place of its own, so that no order can matter.
-    fn accesses(&mut self, rng: &mut Rng, origin: usize, window: usize, targets: &[usize], flushes: bool) -> Vec<Access> {
+    fn accesses(
+        &mut self,
+        rng: &mut Rng,
+        origin: usize,
+        window: usize,
+        targets: &[usize],
+        flushes: bool,
+    ) -> Vec<Access> {
         let mut all = Vec::new();
         for _ in 0..rng.below(6) {
             let target = rng.pick(targets);
@@ -704,6 +727,12 @@ impl Program {
             self.regions.iter_mut().filter(|r| r.window == window).for_each(|r| r.visible = None);
             return;
         }
+        // Over libfabric, with any provider, MPICH 5.0.2 hangs where a rank posts for an origin that has not yet started
+        // its epoch at another rank.
+        if self.collectives.iter().any(|c| c.comm == 0 && c.started.contains(&None)) {
+            return;
+        }
+        self.barrier();
         let first = self.rank(rng);
         let split = 1 + rng.below(self.ranks as u64 - 1) as usize;
         let turned: Vec<usize> = (0..self.ranks).map(|i| (first + i) % self.ranks).collect();
@@ -808,7 +837,9 @@ impl Program {
                 format!("irecv {} {} {}", self.receives[*r].slot.expect("a slot"), self.receive(*r), self.most(*r))
             }
             Op::Ask(how, r) => format!("ask {how} {}", self.receive(*r)),
-            Op::Sendrecv(m, r) => format!("sendrecv {} {} {}", &self.send(*m)[2..], self.receive(*r)[2..].trim(), self.most(*r)),
+            Op::Sendrecv(m, r) => {
+                format!("sendrecv {} {} {}", &self.send(*m)[2..], self.receive(*r)[2..].trim(), self.most(*r))
+            }
             Op::Wait(how, slots) => {
                 let slots: Vec<usize> = slots.iter().map(|(slot, _)| *slot).collect();
                 format!("{how} {}", ranks(&slots))
