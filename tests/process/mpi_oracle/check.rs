@@ -14,20 +14,20 @@ const HOP: u64 = 129_000;
 /// this is what delays about one of 20 trips with MPICH by 2 ns has not been looked into.
 const CREDIT: i64 = 8;
 /// Above it a message is offered first.
-pub const EAGER: usize = 16_352;
+pub(super) const EAGER: usize = 16_352;
 
 /// A line of a log, times in nanoseconds.
-pub struct Seen {
-    pub begin: i64,
-    pub end: i64,
+pub(super) struct Seen {
+    pub(super) begin: i64,
+    pub(super) end: i64,
     words: Vec<String>,
 }
 
 /// Lines of one program by step.
-pub type Log = BTreeMap<usize, Seen>;
+pub(super) type Log = BTreeMap<usize, Seen>;
 
 /// Logs by program.
-pub fn read(texts: &[String]) -> Result<BTreeMap<u64, Log>, String> {
+pub(super) fn read(texts: &[String]) -> Result<BTreeMap<u64, Log>, String> {
     let mut logs: BTreeMap<u64, Log> = BTreeMap::new();
     for line in texts.iter().flat_map(|text| text.lines()) {
         let mut words = line.split_whitespace();
@@ -67,13 +67,13 @@ struct Got<'a> {
     words: &'a [String],
 }
 
-pub struct Checker<'a> {
-    pub program: &'a Program,
-    pub log: &'a Log,
+pub(super) struct Checker<'a> {
+    pub(super) program: &'a Program,
+    pub(super) log: &'a Log,
 }
 
 impl Checker<'_> {
-    pub fn check(&self) -> Result<(), String> {
+    pub(super) fn check(&self) -> Result<(), String> {
         if let Some(step) = (0..self.program.steps.len()).find(|step| !self.log.contains_key(step)) {
             return Err(format!("step {step}: nothing was observed"));
         }

@@ -13,66 +13,64 @@ const WORDS: [usize; 9] = [1, 1, 2, 32, 256, 300, 2044, 2045, 2500];
 /// What a rank may send from its buffer in one program, of the 4 MiB that it has.
 const BUFFERED: usize = 3 << 20;
 /// The communicator in which only groups receive from any source: there nobody else's message can be taken.
-pub const GROUPS: usize = 1;
+pub(super) const GROUPS: usize = 1;
 /// Bytes at the beginning of a window that are added to; the last word is only fetched and added to.
-pub const COUNTERS: usize = 64;
+pub(super) const COUNTERS: usize = 64;
 /// Where fetched and added to.
-pub const FETCHED: usize = 56;
+pub(super) const FETCHED: usize = 56;
 const WINDOW: usize = 1 << 20;
 
-pub struct Message {
-    pub comm: usize,
-    pub from: usize,
-    pub to: usize,
-    pub tag: i32,
-    pub bytes: usize,
-    pub mode: char,
+pub(super) struct Message {
+    pub(super) comm: usize,
+    pub(super) from: usize,
+    pub(super) to: usize,
+    pub(super) tag: i32,
+    pub(super) bytes: usize,
+    pub(super) mode: char,
     group: Option<usize>,
     /// The receive it was drawn with.
     partner: usize,
-    pub started: Option<usize>,
+    pub(super) started: Option<usize>,
     done: bool,
     slot: Option<usize>,
     /// The step in which a call that may wait for the receive returns.
-    pub ended: Option<usize>,
+    pub(super) ended: Option<usize>,
 }
 
-pub struct Receive {
-    pub comm: usize,
-    pub at: usize,
-    pub from: Option<usize>,
-    pub tag: Option<i32>,
-    pub most: usize,
+pub(super) struct Receive {
+    pub(super) comm: usize,
+    pub(super) at: usize,
+    pub(super) from: Option<usize>,
+    pub(super) tag: Option<i32>,
     group: Option<usize>,
     partner: usize,
-    pub posted: Option<usize>,
+    pub(super) posted: Option<usize>,
     done: bool,
     slot: Option<usize>,
-    pub ended: Option<usize>,
+    pub(super) ended: Option<usize>,
 }
 
-pub struct Collective {
-    pub name: &'static str,
-    pub comm: usize,
-    pub root: usize,
-    pub words: usize,
-    pub blocking: bool,
-    pub started: Vec<Option<usize>>,
-    pub ended: Vec<Option<usize>>,
+pub(super) struct Collective {
+    pub(super) name: &'static str,
+    pub(super) comm: usize,
+    pub(super) root: usize,
+    pub(super) words: usize,
+    pub(super) started: Vec<Option<usize>>,
+    pub(super) ended: Vec<Option<usize>>,
     slots: Vec<Option<usize>>,
 }
 
 /// One operation of an epoch.
-pub struct Access {
+pub(super) struct Access {
     /// Put, accumulate, get, fetch and add (`o`), flush, flush locally (`l`).
-    pub what: char,
-    pub target: usize,
-    pub offset: usize,
-    pub bytes: usize,
-    pub data: u64,
+    pub(super) what: char,
+    pub(super) target: usize,
+    pub(super) offset: usize,
+    pub(super) bytes: usize,
+    pub(super) data: u64,
 }
 
-pub enum Op {
+pub(super) enum Op {
     Sleep(u64),
     Send(usize),
     Isend(usize),
@@ -100,15 +98,15 @@ pub enum Op {
 }
 
 #[derive(Clone, Copy)]
-pub enum Ends {
+pub(super) enum Ends {
     Send(usize),
     Receive(usize),
     Collective(usize),
 }
 
-pub struct Step {
-    pub rank: usize,
-    pub op: Op,
+pub(super) struct Step {
+    pub(super) rank: usize,
+    pub(super) op: Op,
 }
 
 /// What a window holds where somebody has put something.
@@ -124,25 +122,25 @@ struct Region {
 
 /// What kinds of steps there are.
 #[derive(Clone, Copy)]
-pub struct Mix {
-    pub one_sided: bool,
+pub(super) struct Mix {
+    pub(super) one_sided: bool,
     /// A synchronous send may be received by Mprobe and Mrecv.
-    pub mrecv_answers: bool,
+    pub(super) mrecv_answers: bool,
     /// A rank whose blocking send waits serves its windows. Otherwise a program has either such sends or passive targets.
-    pub sends_serve: bool,
+    pub(super) sends_serve: bool,
 }
 
-pub struct Program {
-    pub number: u64,
-    pub ranks: usize,
-    pub steps: Vec<Step>,
-    pub messages: Vec<Message>,
-    pub receives: Vec<Receive>,
-    pub collectives: Vec<Collective>,
+pub(super) struct Program {
+    pub(super) number: u64,
+    pub(super) ranks: usize,
+    pub(super) steps: Vec<Step>,
+    pub(super) messages: Vec<Message>,
+    pub(super) receives: Vec<Receive>,
+    pub(super) collectives: Vec<Collective>,
     /// Messages that travel alone, so that the time that they take is known.
-    pub trips: Vec<usize>,
+    pub(super) trips: Vec<usize>,
     /// Contents of windows at the end, by window and rank.
-    pub memory: BTreeMap<(usize, usize), Vec<u8>>,
+    pub(super) memory: BTreeMap<(usize, usize), Vec<u8>>,
     used: Vec<Vec<bool>>,
     buffered: Vec<usize>,
     regions: Vec<Region>,
@@ -152,19 +150,19 @@ pub struct Program {
     mix: Mix,
 }
 
-pub fn comm_rank(ranks: usize, comm: usize, rank: usize) -> usize {
+pub(super) fn comm_rank(ranks: usize, comm: usize, rank: usize) -> usize {
     if comm == 2 { ranks - 1 - rank } else { rank }
 }
 
 /// The first bytes of the data of this name.
-pub fn data(name: u64, bytes: usize) -> Vec<u8> {
+pub(super) fn data(name: u64, bytes: usize) -> Vec<u8> {
     let step = angara_abi::random::STEP;
     let word = |i| angara_abi::random::mix(name.wrapping_mul(step).wrapping_add(i)).to_le_bytes();
     (0..bytes.div_ceil(8) as u64).flat_map(word).take(bytes).collect()
 }
 
 impl Program {
-    pub fn of(number: u64, ranks: usize, mut rng: Rng, mix: Mix) -> Program {
+    pub(super) fn of(number: u64, ranks: usize, mut rng: Rng, mix: Mix) -> Program {
         let mut program = Program {
             number,
             ranks,
@@ -247,11 +245,11 @@ impl Program {
         self.names += 1;
         self.number * 10_000 + 5_000 + self.names
     }
-    pub fn message_data(&self, message: usize) -> u64 {
+    pub(super) fn message_data(&self, message: usize) -> u64 {
         self.number * 10_000 + message as u64
     }
     /// The data of a rank's part of a collective.
-    pub fn part(&self, collective: usize, comm_rank: usize) -> u64 {
+    pub(super) fn part(&self, collective: usize, comm_rank: usize) -> u64 {
         (self.number * 10_000 + collective as u64) * 64 + comm_rank as u64
     }
 
@@ -263,7 +261,6 @@ impl Program {
             at: message.to,
             from: (!any).then_some(message.from),
             tag: (!wants_any_tag).then_some(message.tag),
-            most: 0,
             group: message.group,
             partner: i,
             posted: None,
@@ -573,7 +570,6 @@ impl Program {
             comm,
             root,
             words,
-            blocking,
             started: vec![None; self.ranks],
             ended: vec![None; self.ranks],
             slots: vec![None; self.ranks],
@@ -752,7 +748,7 @@ impl Program {
     fn barrier(&mut self) {
         let none = || vec![None; self.ranks];
         let (name, started, ended, slots) = ("barrier", none(), none(), none());
-        self.collectives.push(Collective { name, comm: 0, root: 0, words: 0, blocking: true, started, ended, slots });
+        self.collectives.push(Collective { name, comm: 0, root: 0, words: 0, started, ended, slots });
         self.meet(self.collectives.len() - 1);
     }
 
@@ -793,7 +789,7 @@ impl Program {
     }
 
     /// As `tests/c/mpi/oracle.c` reads it. What receives may take is known once all messages are.
-    pub fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         let mut text = format!("program {}\n", self.number);
         for (i, step) in self.steps.iter().enumerate() {
             writeln!(text, "{} {i} {}", step.rank, self.words(step)).expect("a string");
@@ -873,7 +869,7 @@ impl Program {
 }
 
 impl Receive {
-    pub fn fits(&self, message: &Message) -> bool {
+    pub(super) fn fits(&self, message: &Message) -> bool {
         let Message { comm, from, to, tag, .. } = message;
         let (source, tagged) = (self.from.is_none_or(|s| s == *from), self.tag.is_none_or(|t| t == *tag));
         (self.comm, self.at) == (*comm, *to) && source && tagged
@@ -881,7 +877,7 @@ impl Receive {
 }
 
 /// Adds words to words, modulo 2^64.
-pub fn add(to: &mut [u8], from: &[u8]) {
+pub(super) fn add(to: &mut [u8], from: &[u8]) {
     for (to, from) in to.chunks_exact_mut(8).zip(from.chunks_exact(8)) {
         let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
         let sum = word(to).wrapping_add(word(from));
