@@ -98,7 +98,8 @@ fn compare(test: &Test, library: &str, oracle: &Path, seed: u64) {
 }
 
 const OPEN_MPI: &str = "Open MPI";
-/// Over libfabric Open MPI 4.1 forgets to answer a synchronous send that Mrecv receives, with any provider: it never ends.
+/// Over libfabric Open MPI 4.1 forgets to answer a synchronous send that Mrecv receives, with any provider: it never
+/// ends.
 const OPEN_MPI_MRECV_ANSWERS: bool = false;
 /// Over libfabric Open MPI 4.1 does nothing for windows (`osc/pt2pt`) while a rank waits in a blocking send, with any
 /// provider: who locks a window there waits until the send is received.

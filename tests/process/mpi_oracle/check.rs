@@ -16,6 +16,9 @@ const CREDIT: i64 = 8;
 /// Above it a message is offered first.
 pub(super) const EAGER: usize = 16_352;
 
+/// What was fetched and added to, by window and rank: old value, what was added, step.
+type Fetched = BTreeMap<(usize, usize), Vec<(u64, u64, usize)>>;
+
 /// A line of a log, times in nanoseconds.
 pub(super) struct Seen {
     pub(super) begin: i64,
@@ -44,7 +47,8 @@ fn sum(bytes: &[u8]) -> String {
     format!("{all:x}")
 }
 
-/// Flits of an eager message: a head of 32 bytes and the data end in a slot that holds 240 bytes and a trailer; what does
+/// Flits of an eager message: a head of 32 bytes and the data end in a slot that holds 240 bytes and a trailer; what
+/// does
 /// not fit goes before it, 256 bytes a packet. A packet has a header and a tail.
 fn flits(bytes: usize) -> u64 {
     let message = 32 + bytes;
@@ -53,7 +57,8 @@ fn flits(bytes: usize) -> u64 {
     (before / 256 * 18 + packet(before % 256) + packet(message.min(240) + 16)) as u64
 }
 
-/// Nanoseconds, rounded down, that an eager message takes on an idle ring of so many ranks, from the call of the send to
+/// Nanoseconds, rounded down, that an eager message takes on an idle ring of so many ranks, from the call of the send
+/// to
 /// the return of a receive that waits. A flit takes 6400/3 ps on a link.
 fn trip(ranks: usize, from: usize, to: usize, bytes: usize) -> i64 {
     let apart = from.abs_diff(to);
@@ -263,7 +268,7 @@ impl Checker<'_> {
 
     fn windows(&self) -> Result<(), String> {
         // What was fetched from a word and added to it, by window and rank: old value, what was added, step.
-        let mut fetched: BTreeMap<(usize, usize), Vec<(u64, u64, usize)>> = BTreeMap::new();
+        let mut fetched = Fetched::new();
         for (i, step) in self.program.steps.iter().enumerate() {
             match &step.op {
                 Op::Window(window, bytes) => {
@@ -301,13 +306,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    fn epoch(
-        &self,
-        i: usize,
-        window: usize,
-        accesses: &[Access],
-        fetched: &mut BTreeMap<(usize, usize), Vec<(u64, u64, usize)>>,
-    ) -> Result<(), String> {
+    fn epoch(&self, i: usize, window: usize, accesses: &[Access], fetched: &mut Fetched) -> Result<(), String> {
         let rank = self.program.steps[i].rank;
         let mut words = self.log[&i].words.chunks(2);
         for access in accesses.iter().filter(|access| ['g', 'o'].contains(&access.what)) {

@@ -1,4 +1,5 @@
-//! Random MPI programs that cannot deadlock. All steps of all ranks are drawn in one order, in which each step can end when
+//! Random MPI programs that cannot deadlock. All steps of all ranks are drawn in one order, in which each step can
+//! end when
 //! those before it have been carried out, even if every send waits for its receive. Each rank does its own ones.
 
 use angara_tests::Rng;
@@ -126,7 +127,8 @@ pub(super) struct Mix {
     pub(super) one_sided: bool,
     /// A synchronous send may be received by Mprobe and Mrecv.
     pub(super) mrecv_answers: bool,
-    /// A rank whose blocking send waits serves its windows. Otherwise a program has either such sends or passive targets.
+    /// A rank whose blocking send waits serves its windows. Otherwise a program has either such sends or passive
+    /// targets.
     pub(super) sends_serve: bool,
 }
 
@@ -330,7 +332,8 @@ impl Program {
         }
     }
 
-    /// For each receive that is posted, the message that it gets of those that are started: of its source the first that
+    /// For each receive that is posted, the message that it gets of those that are started: of its source the first
+    /// that
     /// fits and that no earlier receive has got. Without receives from any source there is one such matching only.
     fn matching(&self) -> (BTreeMap<usize, usize>, BTreeMap<usize, usize>) {
         let order = |at: &dyn Fn(usize) -> Option<usize>, len: usize| -> Vec<usize> {
@@ -723,7 +726,8 @@ impl Program {
             self.regions.iter_mut().filter(|r| r.window == window).for_each(|r| r.visible = None);
             return;
         }
-        // Over libfabric, with any provider, MPICH 5.0.2 hangs where a rank posts for an origin that has not yet started
+        // Over libfabric, with any provider, MPICH 5.0.2 hangs where a rank posts for an origin that has not yet
+        // started
         // its epoch at another rank.
         if self.collectives.iter().any(|c| c.comm == 0 && c.started.contains(&None)) {
             return;
