@@ -44,6 +44,7 @@ mod mapping;
 mod matrix;
 mod metrics;
 mod mpi;
+mod mpi_oracle;
 mod network;
 mod ofi;
 mod openmpi;
