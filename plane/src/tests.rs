@@ -253,7 +253,7 @@ fn a_pe_knows_until_when_nothing_changes() {
     clock(&b).stand(1_000, WaitsFor::Time, 1_000);
     turn(&mut plane);
     assert!(clock(&b).stands().is_none(), "the first that is due");
-    assert_eq!(clock(&b).sees_until(), 1_000 + AHEAD_MAX, "nothing is on its way");
+    assert_eq!(clock(&b).sees_until(), 2_000 + AHEAD_MAX, "nothing is on its way, and the other one stands until then");
     clock(&b).stand(3_000_000, WaitsFor::Time, 3_000_000);
     turn(&mut plane);
     [0, 1].into_iter().for_each(|i| clock(&a).stamp(a.producer.next_seq() + i, 4_000));

@@ -195,8 +195,9 @@ fn check_use(test: &Test, root: &Path) {
     let library = format!("libsma.so.1 => {}", at("usr/lib/angara/lib/libsma.so.1"));
     let ldd = output(test, &["ldd", &program]);
     assert!(ldd.contains(&library), "no `{library}`: {ldd}");
+    let own = "-Wl,--push-state,--as-needed -langara -Wl,--pop-state";
     let shown = output(test, &[&at("usr/bin/oshc++.angara"), "--showme:link"]);
-    assert_eq!(shown.trim(), format!("-L{0} -Wl,-rpath,{0} -lsma", at("usr/lib/angara/lib")));
+    assert_eq!(shown.trim(), format!("-L{0} -Wl,-rpath,{0} -lsma {own}", at("usr/lib/angara/lib")));
     let run = [&at("usr/bin/angara"), "run", "-n", "2", "--timeout", "200", "--clock", "virtual", &program];
     assert_eq!(output(test, &run).matches("of 2").count(), 2, "in virtual time");
     let run = [&run[..run.len() - 1], &["--pes-as", "coroutines", &program]].concat();

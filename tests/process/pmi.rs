@@ -46,7 +46,7 @@ fn a_pe_that_exits_under_a_pmi_launcher_is_named_by_those_who_start_again() {
     let program = tools::compile("tests/c/openshmem/lives.c");
     for what in ["leaves", "leaves-early"] {
         let test = Test::new("pmi-leaves");
-        let done = under_stand_in(&test, &program, &["1", what]);
+        let done = under_stand_in(&test, &program, &["1", what, "0"]);
         assert_eq!(done[0].code(), 0, "{what}: {}", done[0]);
         for other in &done[1..] {
             assert!(other.code() == 1 && other.stderr.contains("PE 0 has exited"), "{what}: {other}");

@@ -46,7 +46,8 @@ fn a_relay_is_the_path_of_its_run() {
     assert_eq!((number(&path["from"]), Some(number(&path["end"]))), (0, ended));
     assert_eq!(PARTS.iter().map(|part| number(&path[part])).sum::<u64>(), number(&path["end"]), "{path}");
     // Each PE computes on the path, and each hands its word on over a hop.
-    assert_eq!(number(&path["compute"]), 1_000_000 * (1..=PES).sum::<u64>());
+    // A run that went on past the post is divided in proportion.
+    assert!(number(&path["compute"]).abs_diff(1_000_000 * (1..=PES).sum::<u64>()) <= PES * 1_000, "{path}");
     let messages = (PES - 1) * (ENDS + HOP + FLITS);
     assert!(number(&path["data"]).abs_diff(messages) < 1_000, "{path}");
     assert_eq!(number(&path["pes"]), PES);

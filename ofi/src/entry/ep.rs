@@ -134,8 +134,10 @@ unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
         // SAFETY: made by `open`, and closed once.
         let object = unsafe { Box::from_raw(fid.cast::<EpObject>()) };
         let mut provider = provider();
-        provider.close_endpoint(object.id);
-        crate::process::settle(&mut provider);
+        let mut kept = provider.close_endpoint(object.id);
+        drop(provider);
+        crate::process::wait_for(None, |provider| (!provider.keeps(&mut kept)).then_some(()));
+        crate::process::settle(&mut crate::process::provider());
         Ok(())
     })
 }

@@ -276,11 +276,11 @@ impl Provider {
         gone.into_iter().for_each(|peer| self.state.lose(peer));
     }
 
-    /// Ends what an endpoint has under way: nothing is reported of it, and none of its memory is used any more. Peers learn that
-    /// what they have under way with it has failed.
-    pub(crate) fn close_endpoint(&mut self, id: u32) {
+    /// Ends what an endpoint has under way: nothing is reported of it, and none of the program's memory is used any more. Peers
+    /// learn that what they have under way with it has failed, but still get what was injected: these payloads are returned.
+    pub(crate) fn close_endpoint(&mut self, id: u32) -> Vec<u64> {
         let state = &mut self.state;
-        let Some(mut ep) = state.eps.remove(id) else { return };
+        let Some(mut ep) = state.eps.remove(id) else { return Vec::new() };
         let closed = Fault::from(errno::ECONNREFUSED);
         state.unpublish(id);
         for request in state.requests.ids(|request| request.done.ep == id) {
@@ -289,7 +289,7 @@ impl Provider {
         for inbound in state.inbound.ids(|inbound| inbound.ep == id) {
             state.inbound_ends(inbound, closed);
         }
-        state.revoke(state.outbound.ids(|rts| rts.ep == id));
+        state.revoke(state.outbound.ids(|rts| rts.ep == id && !rts.is_copy()));
         for multi in state.multis.ids(|multi| multi.ep == id) {
             state.multis.remove(multi);
         }
@@ -299,6 +299,15 @@ impl Provider {
         }
         // Nobody is there to take it: its senders are told.
         early.iter().for_each(|(peer, bytes)| state.deal_late(*peer, bytes));
+        state.outbound.ids(|rts| rts.ep == id && rts.is_copy())
+    }
+
+    /// True if peers may still fetch one of these payloads and are there to do it; those that have been fetched are left out.
+    pub(crate) fn keeps(&self, payloads: &mut Vec<u64>) -> bool {
+        while payloads.last().is_some_and(|id| self.state.outbound.get(*id).is_none()) {
+            payloads.pop();
+        }
+        !payloads.is_empty()
     }
 
     /// Ends what peers have under way with memory that is registered no more. True if there was something.

@@ -122,6 +122,10 @@ impl Outbound {
         self.copied
     }
 
+    pub(super) fn is_copy(&self) -> bool {
+        self.copied > 0
+    }
+
     pub(super) fn message(&self) -> Option<&Done> {
         if let Purpose::Message(done) = &self.purpose { Some(done) } else { None }
     }

@@ -129,8 +129,9 @@ static void life(int number)
     CHECK(!initialized());
 }
 
-/* PE 0 leaves between two lives, before or while the others begin the second one. */
-static int leaves(int early)
+/* PE 0 leaves between two lives, before or while the others begin the second one. Those above PE 1, which may be slower and ends
+ * the job, wait for so many seconds until it has. */
+static int leaves(int early, int seconds)
 {
     shmem_init();
     me = shmem_my_pe();
@@ -149,8 +150,7 @@ static int leaves(int early)
         int failed = shmem_init_thread(SHMEM_THREAD_SINGLE, &level);
         printf("init_thread returns %d\n", failed != 0);
         fflush(stdout);
-        /* PE 1, which may be slower, ends the job. */
-        sleep(60);
+        sleep(seconds);
         return failed;
     }
     printf("PE %d goes on\n", me);
@@ -162,7 +162,7 @@ int main(int argc, char **argv)
     const char *what = argc > 2 ? argv[2] : "";
     int lives = argc > 1 ? atoi(argv[1]) : 20;
     if (!strncmp(what, "leaves", 6))
-        return leaves(!strcmp(what, "leaves-early"));
+        return leaves(!strcmp(what, "leaves-early"), argc > 3 ? atoi(argv[3]) : 60);
     CHECK(initialized() == 0);
     long memory = 0, resident = 0, fds = 0, threads = 0;
     for (int i = 0; i < lives; i++) {
