@@ -3,6 +3,7 @@
 use crate::real::real;
 use crate::{program, real};
 use angara_abi::program_clock::Call;
+use angara_protocol::launch::ENV_PE;
 use libc::{c_char, c_int, c_void, pthread_attr_t, pthread_t};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -13,8 +14,11 @@ type Start = unsafe extern "C-unwind" fn(Main, c_int, usize, usize, usize, usize
 static MAIN: AtomicUsize = AtomicUsize::new(0);
 
 unsafe extern "C-unwind" fn main(count: c_int, words: *mut *mut c_char, variables: *mut *mut c_char) -> c_int {
-    program().becomes_virtual();
-    program().set_call(Call::OUTSIDE);
+    // What starts ranks, as Open MPI's mpirun does, has real time.
+    if angara_protocol::trust::var_os(ENV_PE).is_some() {
+        program().becomes_virtual();
+        program().set_call(Call::OUTSIDE);
+    }
     // SAFETY: what the program's first instructions gave to libc.
     unsafe { std::mem::transmute::<usize, Main>(MAIN.load(Ordering::Relaxed))(count, words, variables) }
 }

@@ -31,7 +31,22 @@ impl<'a> Inside<'a> {
             (Some(driver), _) => (driver.called)(name),
             (None, _) => {}
         }
-        clock.begin_call(name, kind == CallKind::Waits).then_some(Inside { clock, driver })
+        if kind == CallKind::Shares && driver.is_some() {
+            says_what_may_fail();
+        }
+        let blocks = matches!(kind, CallKind::Waits | CallKind::Shares);
+        clock.begin_call(name, blocks).then_some(Inside { clock, driver })
+    }
+}
+
+/// Open MPI 4 has a way to share memory among ranks that also serves all other windows, past the network: the launcher leaves it out.
+fn says_what_may_fail() {
+    const WAYS: &str = "OMPI_MCA_osc";
+    if angara_protocol::trust::var_os(WAYS).is_some_and(|ways| ways == "pt2pt") {
+        angara_protocol::complain!(
+            "angara: Open MPI 4 cannot make a window of shared memory here, because all windows would be of it then, and what ranks \
+             do there would take no time: use MPI_Win_allocate, or allow it by -x {WAYS}=sm,pt2pt"
+        );
     }
 }
 

@@ -34,6 +34,8 @@ const DEADLINE: usize = 0x0c0;
 const ENDS: usize = 0x0c8;
 /// Its time has not begun yet.
 const LATE: usize = 0x0cc;
+/// A PE that stands might go on by itself.
+const UNSURE: usize = 0x0d0;
 /// Where the PE's program is, when it was asked: how often it has answered, how many addresses, and these.
 const ANSWERS: usize = 0x180;
 const ADDRESSES: usize = 0x184;
@@ -218,6 +220,8 @@ pub enum Verdict {
     Go = 0,
     /// Nothing can ever happen: every PE stands, and nothing is on its way.
     Deadlock = 1,
+    /// The same, unless this PE goes on by itself, as it has said it might ([`ClockPage::might_go_on`]).
+    Doubt = 2,
 }
 
 /// The page, from either side.
@@ -313,6 +317,14 @@ impl ClockPage {
         self.word(ENDS).load(Ordering::Relaxed) != 0
     }
 
+    /// The PE, in its stands from now on, might go on by itself where nothing else can happen, or does not.
+    pub fn might_go_on(&self, might: bool) {
+        self.word(UNSURE).store(might.into(), Ordering::Relaxed);
+    }
+    /// True if it might, as it says.
+    pub fn is_unsure(&self) -> bool {
+        self.word(UNSURE).load(Ordering::Relaxed) != 0
+    }
     /// The PE stands from `now` on, until `deadline` at the latest; the number of its stand.
     pub fn stand(&self, now: u64, waits_for: WaitsFor, deadline: u64) -> u32 {
         let (code, which, offset, bytes) = waits_for.encode();
@@ -338,8 +350,11 @@ impl ClockPage {
     /// How stand `number` ended, if it has.
     pub fn ended(&self, number: u32) -> Option<(u64, Verdict)> {
         (self.goes().load(Ordering::Acquire) == number).then(|| {
-            let deadlock = self.word(VERDICT).load(Ordering::Relaxed) == Verdict::Deadlock as u32;
-            let verdict = if deadlock { Verdict::Deadlock } else { Verdict::Go };
+            let verdict = match self.word(VERDICT).load(Ordering::Relaxed) {
+                verdict if verdict == Verdict::Deadlock as u32 => Verdict::Deadlock,
+                verdict if verdict == Verdict::Doubt as u32 => Verdict::Doubt,
+                _ => Verdict::Go,
+            };
             (self.word64(TIME).load(Ordering::Relaxed), verdict)
         })
     }
@@ -438,6 +453,11 @@ mod tests {
         assert_eq!(pe.ended(next), None, "the verdict of the stand before is not for this one");
         daemon.go(900, 900, Verdict::Deadlock);
         assert_eq!(pe.ended(next), Some((900, Verdict::Deadlock)));
+        pe.might_go_on(true);
+        let next = pe.stand(900, WaitsFor::Memory, TIME_MAX);
+        assert!(daemon.is_unsure());
+        daemon.go(900, 900, Verdict::Doubt);
+        assert_eq!(pe.ended(next), Some((900, Verdict::Doubt)));
     }
 
     #[test]

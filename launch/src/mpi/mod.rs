@@ -144,8 +144,12 @@ impl MpiPlan {
         if self.start == Start::Plain || self.elsewhere {
             return Vec::new();
         }
-        let all = [("MPIR_CVAR_NOLOCAL", "1"), ("I_MPI_FABRICS", "ofi")];
-        let new = all.into_iter().filter(|(name, _)| args.variable(name).is_none());
+        // Windows of Open MPI, whose ranks all seem to be on one host, would be in memory that they share. From version 5 on there is
+        // no other way.
+        let messages = self.library.as_ref().filter(|library| !elf::exports(&library.file, "MPI_Session_init"));
+        let windows = messages.map(|_| ("OMPI_MCA_osc", "pt2pt"));
+        let all = [("MPIR_CVAR_NOLOCAL", "1"), ("I_MPI_FABRICS", "ofi")].into_iter().chain(windows);
+        let new = all.filter(|(name, _)| args.variable(name).is_none());
         new.map(|(name, value)| (name.into(), value.into())).collect()
     }
 }

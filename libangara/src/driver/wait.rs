@@ -160,12 +160,16 @@ impl Adapter {
     }
 
     /// Where time is virtual: one stand, after which the caller looks itself. `what` it stands for is said where nothing can
-    /// happen any more.
-    pub(crate) fn stand_once(&self, waits_for: WaitsFor, what: &dyn Fn() -> String) -> Result<()> {
-        let Some(clock) = self.clock() else { return Ok(()) };
+    /// happen any more. Who `might_go_on` by itself is told so before, by `false`.
+    pub(crate) fn stand_once(&self, waits_for: WaitsFor, might_go_on: bool, what: &dyn Fn() -> String) -> Result<bool> {
+        let Some(clock) = self.clock() else { return Ok(true) };
         let since = clock.since_begin();
-        match self.stand_for(clock, waits_for, Some(what))? {
-            Verdict::Go => Ok(()),
+        clock.page.might_go_on(might_go_on);
+        let verdict = self.stand_for(clock, waits_for, Some(what));
+        clock.page.might_go_on(false);
+        match verdict? {
+            Verdict::Go => Ok(true),
+            Verdict::Doubt => Ok(false),
             Verdict::Deadlock => {
                 let deadlock = || Error::Deadlock { what: what(), ns: since / 1000 };
                 Err(self.channel_error().unwrap_or_else(deadlock))

@@ -232,12 +232,12 @@ impl Mailbox {
 
     /// Where time is virtual: stands still until a message is complete, or until room or an answer may have come. `what` is
     /// said where nothing can.
-    pub fn stand(&mut self, what: &dyn Fn() -> String) -> Result<()> {
-        if !self.has_something() {
-            self.job.adapter.stand_once(WaitsFor::Message(self.at, self.me.generation), what)?;
-        }
+    /// Whoever `might_go_on` by itself is told first that nothing can come, by `false`.
+    pub fn stand(&mut self, might_go_on: bool, what: &dyn Fn() -> String) -> Result<bool> {
+        let waits_for = WaitsFor::Message(self.at, self.me.generation);
+        let may_come = self.has_something() || self.job.adapter.stand_once(waits_for, might_go_on, what)?;
         self.see_who_has_freed();
-        Ok(())
+        Ok(may_come)
     }
 
     /// [`Mailbox::wait`] where time is virtual: the longer it has waited, the longer until it looks again.

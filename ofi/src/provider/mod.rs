@@ -248,11 +248,10 @@ impl Provider {
         }
         self.state.vain = 0;
         let Provider { mailbox, state } = self;
-        match mailbox.stand(&|| state.under_way().unwrap_or_else(|| waits::NOTHING.into())) {
-            Err(e @ angara::Error::Deadlock { .. }) if state.in_doubt => state.waits_in_vain(&e),
-            Err(angara::Error::Deadlock { .. }) => state.in_doubt = true,
+        match mailbox.stand(!state.in_doubt, &|| state.under_way().unwrap_or_else(|| waits::NOTHING.into())) {
+            Err(e @ angara::Error::Deadlock { .. }) => state.waits_in_vain(&e),
             Err(e) => state.breaks(&e),
-            Ok(()) => {}
+            Ok(may_come) => state.in_doubt |= !may_come,
         }
     }
 

@@ -450,7 +450,7 @@ impl DataPlane {
         }
     }
 
-    /// Everybody stands and nothing is on its way: every PE is told, once. One whose channel is in error knows more.
+    /// Everybody stands and nothing is on its way: every PE is told, once, after those that might go on by themselves. One whose channel is in error knows more.
     fn nothing_can_happen(&mut self) -> bool {
         let Some(run) = &mut self.virtual_time else { return false };
         if run.patience.is_anyone_absent() || run.stuck || run.outside().next().is_some() {
@@ -466,6 +466,18 @@ impl DataPlane {
         }
         if self.changes_of_deadlines() != before {
             // The last thread that ran has just gone to sleep, and is due when it has slept.
+            return true;
+        }
+        // One after the other: what one of them does may be what others wait for.
+        let is_unsure = |index: usize| {
+            let clock = self.lanes[index].as_ref().and_then(|lane| lane.memory.clock.as_ref());
+            clock.is_some_and(ClockPage::is_unsure)
+        };
+        if let Some((index, since)) = told.iter().copied().find(|(index, _)| is_unsure(*index)) {
+            if let Some(run) = &mut self.virtual_time {
+                run.forget(index);
+            }
+            self.let_go(index, since, Verdict::Doubt);
             return true;
         }
         let Some(run) = &mut self.virtual_time else { return false };
