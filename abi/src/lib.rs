@@ -36,7 +36,7 @@ pub use control::architecture::Architecture;
 #[cfg(not(loom))]
 pub use control::job_id::JobId;
 #[cfg(not(loom))]
-pub use control::{inside, job, note, program_clock};
+pub use control::{doubts, inside, job, note, program_clock};
 pub use memory::{copy, order, shm, wait};
 
 /// Version of every layout in this crate and of every message in `angara-protocol`. Daemon and client must agree exactly.

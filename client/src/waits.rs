@@ -1,12 +1,7 @@
 //! PEs that wait, as lines for people.
 
-use crate::report::table::ranges;
 use angara_protocol::msg::Wait;
-
-/// "PE 3", "PEs 0-2,7".
-pub fn show_pes(pes: &[u32]) -> String {
-    format!("PE{} {}", if pes.len() == 1 { "" } else { "s" }, ranges(pes))
-}
+use angara_protocol::print::show_pes;
 
 /// One line per group of PEs that wait for the same, longest first, and one for those that do not wait.
 pub fn wait_lines(running: &[u32], waits: &[Wait]) -> Vec<String> {

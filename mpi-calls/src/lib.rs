@@ -22,7 +22,9 @@ pub use time::{begins, begins_session, ends, ends_session, makes_contact, passes
 pub enum CallKind {
     /// It returns only when something has come.
     Waits,
-    /// The same, of one that makes memory which ranks share.
+    /// The same, of one that makes a window.
+    Windows,
+    /// The same, of one that makes a window of memory which ranks share.
     Shares,
     /// It looks whether something has come. A program may do that in a loop, so it takes time.
     Looks,

@@ -3,6 +3,7 @@
 use crate::CallKind;
 use crate::real::{Real, file_of, first, in_library};
 use crate::record::{around, turns};
+use angara_abi::doubts::Doubts;
 use angara_abi::program_clock::{Call, Driver, ProgramClock, preloaded};
 use libc::{c_int, c_void};
 use std::sync::OnceLock;
@@ -31,22 +32,29 @@ impl<'a> Inside<'a> {
             (Some(driver), _) => (driver.called)(name),
             (None, _) => {}
         }
-        if kind == CallKind::Shares && driver.is_some() {
-            says_what_may_fail();
+        if matches!(kind, CallKind::Windows | CallKind::Shares) && driver.is_some() {
+            looks_at_windows(clock, kind);
         }
-        let blocks = matches!(kind, CallKind::Waits | CallKind::Shares);
+        let blocks = matches!(kind, CallKind::Waits | CallKind::Windows | CallKind::Shares);
         clock.begin_call(name, blocks).then_some(Inside { clock, driver })
     }
 }
 
-/// Open MPI 4 has a way to share memory among ranks that also serves all other windows, past the network: the launcher leaves it out.
-fn says_what_may_fail() {
+/// Open MPI puts windows into memory that ranks share where all are on one host, as they are here. Version 4 also has another way,
+/// over messages, which the launcher demands; then there are no windows of shared memory.
+fn looks_at_windows(clock: &ProgramClock, kind: CallKind) {
     const WAYS: &str = "OMPI_MCA_osc";
-    if angara_protocol::trust::var_os(WAYS).is_some_and(|ways| ways == "pt2pt") {
-        angara_protocol::complain!(
-            "angara: Open MPI 4 cannot make a window of shared memory here, because all windows would be of it then, and what ranks \
-             do there would take no time: use MPI_Win_allocate, or allow it by -x {WAYS}=sm,pt2pt"
-        );
+    if first(c"ompi_mpi_comm_world").or_else(|| in_library(c"ompi_mpi_comm_world")).is_none() {
+        return;
+    }
+    let by_messages = angara_protocol::trust::var_os(WAYS).is_some_and(|ways| ways == "pt2pt");
+    match kind {
+        _ if !by_messages => clock.doubts(Doubts::SHARED_WINDOWS),
+        CallKind::Shares => angara_protocol::complain!(
+            "angara: Open MPI 4 cannot make a window of shared memory here, because all windows would be of it then, and accesses \
+             would take no time: use MPI_Win_allocate, or allow it by -x {WAYS}=sm,pt2pt"
+        ),
+        _ => {}
     }
 }
 

@@ -9,7 +9,7 @@ wrap! {
         Alltoall_c(7) Alltoallv_c(9) Alltoallw_c(9) Reduce_c(7) Allreduce_c(6)
         Reduce_scatter_c(6) Reduce_scatter_block_c(6) Scan_c(6) Exscan_c(6)
         Neighbor_allgather_c(7) Neighbor_allgatherv_c(8) Neighbor_alltoall_c(7) Neighbor_alltoallv_c(9)
-        Neighbor_alltoallw_c(9) Win_create_c(6) Win_allocate_c(6) Buffer_detach_c(2)
+        Neighbor_alltoallw_c(9) Buffer_detach_c(2)
         Allgather_init_c(9) Allgatherv_init_c(10) Allreduce_init_c(8) Alltoall_init_c(9) Alltoallv_init_c(11)
         Alltoallw_init_c(11) Bcast_init_c(7) Exscan_init_c(8) Gather_init_c(10) Gatherv_init_c(11)
         Neighbor_allgather_init_c(9) Neighbor_allgatherv_init_c(10) Neighbor_alltoall_init_c(9)
@@ -19,6 +19,9 @@ wrap! {
         File_read_ordered_c(5) File_write_ordered_c(5) File_read_all_begin_c(4) File_read_at_all_begin_c(5)
         File_write_all_begin_c(4) File_write_at_all_begin_c(5) File_read_ordered_begin_c(4)
         File_write_ordered_begin_c(4)
+    }
+    Windows {
+        Win_create_c(6) Win_allocate_c(6)
     }
     Shares {
         Win_allocate_shared_c(6)

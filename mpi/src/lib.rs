@@ -15,7 +15,6 @@ wrap! {
         Comm_dup(2) Comm_dup_with_info(3) Comm_split(4) Comm_split_type(5) Comm_create(3) Comm_create_group(4)
         Intercomm_create(6) Intercomm_merge(3)
         Cart_create(6) Cart_sub(3) Graph_create(6) Dist_graph_create(9) Dist_graph_create_adjacent(10)
-        Win_create(6) Win_allocate(6) Win_create_dynamic(3)
         Win_fence(2) Win_start(3) Win_complete(1) Win_post(3) Win_wait(1) Win_free(1)
         Win_lock(4) Win_unlock(2) Win_lock_all(2) Win_unlock_all(1)
         Win_flush(2) Win_flush_all(1) Win_flush_local(2) Win_flush_local_all(1)
@@ -27,6 +26,9 @@ wrap! {
         File_read_all_begin(4) File_read_all_end(3) File_read_at_all_begin(5) File_read_at_all_end(3)
         File_write_all_begin(4) File_write_all_end(3) File_write_at_all_begin(5) File_write_at_all_end(3)
         File_read_ordered_begin(4) File_read_ordered_end(3) File_write_ordered_begin(4) File_write_ordered_end(3)
+    }
+    Windows {
+        Win_create(6) Win_allocate(6) Win_create_dynamic(3)
     }
     Shares {
         Win_allocate_shared(6)

@@ -8,6 +8,7 @@
 //! | [`compute`], [`mpi`] | what computing and an MPI library cost in virtual time |
 //! | [`inside`] | a launcher and the process that all PEs are in |
 //! | [`absence`] | what is known of a PE that does not come back |
+//! | [`doubts`] | why times in virtual time may rest on a guess |
 //! | [`calls`] | what each PE notes of its calls |
 //! | [`recording`] | what each PE posted in virtual time, and what it waited for |
 //! | [`print`](mod@print), [`whole_file`] | lines on standard output and error; files that are there as a whole or not at all |
@@ -16,6 +17,7 @@
 pub mod absence;
 pub mod calls;
 pub mod compute;
+pub mod doubts;
 pub mod env;
 pub mod inside;
 pub mod launch;

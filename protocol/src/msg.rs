@@ -7,6 +7,7 @@
 //! descriptors beside it. The connection is the client's life line: when it closes, its PE is gone.
 
 use crate::absence::Absence;
+use crate::doubts::Doubted;
 pub use crate::report::*;
 use angara_abi::account::Load;
 use angara_abi::job::{Barrier, Collectives};
@@ -500,7 +501,7 @@ pub struct Status {
 }
 
 /// State of virtual time.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct VirtualStatus {
     /// When the last PE ended, or was seen to stand, in picoseconds since the programs began.
     pub time_ps: u64,
@@ -510,6 +511,8 @@ pub struct VirtualStatus {
     pub events: u64,
     /// Seconds on the wall from the beginning of the programs to the end of the last one that has ended.
     pub wall_s: f64,
+    /// PEs whose times are doubtful.
+    pub doubted: Vec<Doubted>,
 }
 
 /// One job in a status.

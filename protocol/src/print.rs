@@ -93,6 +93,24 @@ pub fn csv_cell(text: &str) -> String {
     }
 }
 
+/// Numbers as ranges: `0-3,7`.
+pub fn ranges(sorted: &[u32]) -> String {
+    let mut parts: Vec<(u32, u32)> = Vec::new();
+    for &n in sorted {
+        match parts.last_mut() {
+            Some(last) if last.1 + 1 == n => last.1 = n,
+            _ => parts.push((n, n)),
+        }
+    }
+    let text = |&(a, b): &(u32, u32)| if a == b { a.to_string() } else { format!("{a}-{b}") };
+    parts.iter().map(text).collect::<Vec<_>>().join(",")
+}
+
+/// "PE 3", "PEs 0-2,7".
+pub fn show_pes(pes: &[u32]) -> String {
+    format!("PE{} {}", if pes.len() == 1 { "" } else { "s" }, ranges(pes))
+}
+
 /// Writes a line to standard error, if that takes it and as [`plain`] shows it; see [`crate::complain`].
 pub fn err(line: Arguments<'_>) {
     // In one piece, so that lines of several processes do not mix. Nobody is left to be told of a failure.
@@ -110,6 +128,12 @@ macro_rules! complain {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_in_a_row_are_ranges() {
+        assert_eq!(ranges(&[0, 1, 2, 5, 7, 8]), "0-2,5,7-8");
+        assert_eq!((ranges(&[]), show_pes(&[3]), show_pes(&[0, 1])), ("".into(), "PE 3".into(), "PEs 0-1".into()));
+    }
 
     #[test]
     fn control_characters_are_shown_not_obeyed() {

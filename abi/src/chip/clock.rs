@@ -7,6 +7,7 @@
 //! act. Whoever else has something to do for the data plane rings, too.
 
 use crate::desc::{Place, Region};
+use crate::doubts::Doubts;
 use crate::queue::{DMA_SLOTS, RING_FLITS};
 use crate::shm::{Access, Mapping, PageKind, Part, ShmError, Source};
 use std::io;
@@ -36,6 +37,9 @@ const ENDS: usize = 0x0c8;
 const LATE: usize = 0x0cc;
 /// A PE that stands might go on by itself.
 const UNSURE: usize = 0x0d0;
+/// What makes its times doubtful: [`Doubts`] as bits, and looks in vain after which a call went on at most.
+const DOUBTS: usize = 0x0d4;
+const LOOKS: usize = 0x0d8;
 /// Where the PE's program is, when it was asked: how often it has answered, how many addresses, and these.
 const ANSWERS: usize = 0x180;
 const ADDRESSES: usize = 0x184;
@@ -324,6 +328,22 @@ impl ClockPage {
     /// True if it might, as it says.
     pub fn is_unsure(&self) -> bool {
         self.word(UNSURE).load(Ordering::Relaxed) != 0
+    }
+    /// What has made the PE's times doubtful so far.
+    pub fn doubts(&self, doubts: Doubts) {
+        self.word(DOUBTS).store(doubts.bits(), Ordering::Relaxed);
+    }
+    /// As the PE says.
+    pub fn doubted(&self) -> Doubts {
+        Doubts::from_bits(self.word(DOUBTS).load(Ordering::Relaxed))
+    }
+    /// A call of the PE went on by itself after so many looks in vain.
+    pub fn went_on_after(&self, looks: u32) {
+        self.word(LOOKS).fetch_max(looks, Ordering::Relaxed);
+    }
+    /// Most looks in vain after which a call went on by itself.
+    pub fn looks_most(&self) -> u32 {
+        self.word(LOOKS).load(Ordering::Relaxed)
     }
     /// The PE stands from `now` on, until `deadline` at the latest; the number of its stand.
     pub fn stand(&self, now: u64, waits_for: WaitsFor, deadline: u64) -> u32 {

@@ -1,6 +1,7 @@
 //! The clock that a program reads in virtual time. A preloaded library owns it, because only such a one comes before
 //! libc; the driver finds it there and moves it on.
 
+use super::doubts::Doubts;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// Name of the function of the preloaded library that returns its [`ProgramClock`].
@@ -24,7 +25,7 @@ pub const ENV_TSC: &std::ffi::CStr = c"ANGARA_TSC";
 /// The seed of the random numbers that a program asks the system for, where one decides.
 pub const ENV_SEED: &std::ffi::CStr = c"ANGARA_SEED";
 /// Raised when the structure changes.
-const VERSION: u32 = 6;
+const VERSION: u32 = 7;
 /// Cost of reading a clock, in picoseconds: about what the vDSO takes. Ours.
 pub const READ_COST: u64 = 25_000;
 /// Cost of a yield, in picoseconds. Our choice.
@@ -168,6 +169,8 @@ pub struct ProgramClock {
     late: AtomicBool,
     /// Threads that have made calls.
     callers: AtomicU32,
+    /// What makes times of this process doubtful: [`Doubts`] as bits.
+    doubts: AtomicU32,
     /// The [`Driver`], or null while the process is in no job whose time begins late.
     driver: AtomicPtr<Driver>,
 }
@@ -199,6 +202,7 @@ impl ProgramClock {
             ring: AtomicUsize::new(0),
             late: AtomicBool::new(false),
             callers: AtomicU32::new(0),
+            doubts: AtomicU32::new(0),
             driver: AtomicPtr::new(std::ptr::null_mut()),
         }
     }
@@ -319,7 +323,11 @@ impl ProgramClock {
         if !before.is_known {
             self.callers.fetch_add(1, Ordering::SeqCst);
         }
-        let blocks = blocks && self.callers.load(Ordering::SeqCst) == 1;
+        let is_alone = self.callers.load(Ordering::SeqCst) == 1;
+        if blocks && !is_alone {
+            self.doubts(Doubts::THREADS);
+        }
+        let blocks = blocks && is_alone;
         let (number, began) = (before.number.wrapping_add(1), self.now());
         self.set_call(Call {
             inside: true,
@@ -357,6 +365,14 @@ impl ProgramClock {
             self.set_call(Call { looks: call.looks.saturating_add(1), ..call });
         }
         call.inside && (call.blocks || call.looks < FREE_LOOKS)
+    }
+    /// Times of this process are doubtful from now on, for these reasons.
+    pub fn doubts(&self, reasons: Doubts) {
+        self.doubts.fetch_or(reasons.bits(), Ordering::Relaxed);
+    }
+    /// Why times of this process are doubtful so far.
+    pub fn doubted(&self) -> Doubts {
+        Doubts::from_bits(self.doubts.load(Ordering::Relaxed))
     }
     /// A PE that attaches from now on begins virtual time when it is told to.
     pub fn begins_late(&self) {

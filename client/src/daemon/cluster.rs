@@ -3,12 +3,12 @@
 use super::{Control, block_on, runtime_dir, unexpected};
 use crate::daemon::WhereArgs;
 use crate::error::{self, Failed, say};
-use crate::report::table::{Table, bytes, count, ranges};
+use crate::report::table::{Table, bytes, count};
 use angara_cluster::{self, Address, Cluster, blocks};
 use angara_net::Link;
 use angara_net::torus::Shape;
 use angara_protocol::msg::{ClusterStatus, LinkReport, PeerStatus, Reply, Request};
-use angara_protocol::print::plain_line;
+use angara_protocol::print::{plain_line, ranges};
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use std::collections::BTreeMap;

@@ -129,19 +129,6 @@ pub fn bytes(n: u64) -> String {
     unreachable!("the last unit always returns")
 }
 
-/// Numbers as ranges: `0-3,7`.
-pub fn ranges(sorted: &[u32]) -> String {
-    let mut parts: Vec<(u32, u32)> = Vec::new();
-    for &n in sorted {
-        match parts.last_mut() {
-            Some(last) if last.1 + 1 == n => last.1 = n,
-            _ => parts.push((n, n)),
-        }
-    }
-    let text = |&(a, b): &(u32, u32)| if a == b { a.to_string() } else { format!("{a}-{b}") };
-    parts.iter().map(text).collect::<Vec<_>>().join(",")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -189,7 +176,5 @@ mod tests {
             ("999".into(), "1.0k".into(), "12.3k".into(), "1.0M".into())
         );
         assert_eq!((bytes(64 << 20), bytes(1536)), ("64 MiB".into(), "1.5 KiB".into()));
-        assert_eq!(ranges(&[0, 1, 2, 5, 7, 8]), "0-2,5,7-8");
-        assert_eq!(ranges(&[]), "");
     }
 }

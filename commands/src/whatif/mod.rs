@@ -156,7 +156,7 @@ fn compare(args: WhatIfArgs) -> Result<u8, Failed> {
         } else if !args.quiet && (done.index + 1).is_multiple_of(10) {
             angara_protocol::complain!("angara: {} of {} runs are done", done.index + 1, lines.len());
         }
-        outcomes[done.index] = Some(Outcome::new(done.code, done.went_on(), &dir.file(done.index)));
+        outcomes[done.index] = Some(Outcome::new(done.code, done.is_in_doubt(), &dir.file(done.index)));
         ControlFlow::Continue(())
     })?;
     if ended.is_some() {

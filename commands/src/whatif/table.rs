@@ -15,7 +15,7 @@ const DIFFERS: &str = "*";
 /// What one run came to.
 pub(super) struct Outcome {
     code: u8,
-    /// It went on without a PE, so another run may differ.
+    /// It went on without a PE, or its times rest on a guess: another run may differ.
     differs: bool,
     measured: Option<Measured>,
 }
@@ -88,7 +88,7 @@ impl Results<'_> {
             table.row(&row);
         }
         let note = match self.rows().any(|(_, outcome)| outcome.differs && outcome.measured.is_some()) {
-            true => format!("{DIFFERS} went on without a PE for a time: another run may differ\n"),
+            true => format!("{DIFFERS} went on without a PE for a time, or its times rest on a guess: another run may differ\n"),
             false => String::new(),
         };
         table.render() + &note

@@ -13,6 +13,7 @@ use angara_fabric::{BarrierCheck, JobSlot};
 use angara_net::HostId;
 use angara_plane::PeMemory;
 use angara_plane::{Command, Dead, Folded};
+use angara_protocol::doubts;
 use angara_protocol::msg::{BarrierReport, LinkReport, PAIRS_MAX, PairReport, Pairs, Report, TimesPiece};
 use std::sync::Arc;
 
@@ -55,9 +56,11 @@ impl Daemon {
         let (links, check, mut notes) =
             folded.unwrap_or_else(|e| (vec![], BarrierCheck::default(), vec![e.to_string()]));
         let virtual_time = ask(&self.data, Command::Times).await.ok().flatten();
+        let doubted = ask(&self.data, Command::Status).await.ok().and_then(|(_, time, _)| Some(time?.doubted));
         let jobs = self.jobs.table.borrow();
         let job = jobs.get(&id)?;
         let ended = virtual_time.as_ref().map(|times| times.pes.iter().map(|pe| pe.end).max().unwrap_or(0));
+        notes.extend(doubts::lines(&doubted.unwrap_or_default()));
         notes.splice(0..0, job.notes());
         Some(Report {
             job: id,

@@ -2,7 +2,7 @@
 
 pub mod seeds;
 
-use crate::run::absent::WENT_ON;
+use crate::run::absent::{IN_DOUBT, WENT_ON};
 use angara_client::cores::Cores;
 use angara_client::daemon;
 use angara_client::error::Failed;
@@ -33,9 +33,9 @@ pub struct Done {
 }
 
 impl Done {
-    /// True if it went on without a PE, so that it may not be repeatable.
-    pub fn went_on(&mut self) -> bool {
-        self.output().lines().any(|line| line.starts_with(WENT_ON))
+    /// True if it went on without a PE, or its times rest on a guess, so that it may not be repeatable.
+    pub fn is_in_doubt(&mut self) -> bool {
+        self.output().lines().any(|line| line.starts_with(WENT_ON) || line.starts_with(IN_DOUBT))
     }
 
     /// All that it wrote to its standard output and error, as far as it is text.

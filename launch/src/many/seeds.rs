@@ -47,7 +47,7 @@ pub fn main(seeds: Seeds, line: &[OsString], quiet: bool) -> Result<u8, Failed> 
     let (mut failed, mut unsure, mut passed) = (None, Vec::new(), 0);
     let ended = run(&all, |mut done| {
         let seed = seeds.first + done.index as u64;
-        if done.went_on() {
+        if done.is_in_doubt() {
             unsure.push(seed);
         }
         if done.code != 0 {

@@ -327,9 +327,14 @@ async fn run_on(
             text
         }
     };
-    if plan.virtual_time.is_some() && place.alive {
-        place.tell_absent().await;
-    }
+    let in_doubt = plan.virtual_time.is_some() && place.alive && place.tell_doubts().await;
+    let (code, outcome) = match code {
+        0 if in_doubt && args.strict => {
+            angara_protocol::complain!("angara: the status is 1, because of --strict");
+            (1, "in doubt".into())
+        }
+        code => (code, outcome),
+    };
     faults::tell(&mut place, job, args, &tolls).await;
     let stays = match cause {
         // The user has seen enough.
@@ -477,7 +482,7 @@ async fn capture(place: &Place, job: JobId, packets: Option<PacketFile>) -> Resu
 /// Says what virtual time has come to, and what it took.
 async fn tell_time(place: &mut Place) {
     let Ok(Status { virtual_time: Some(status), .. }) = place.control.status().await else { return };
-    let VirtualStatus { time_ps, stops, events, wall_s } = status;
+    let VirtualStatus { time_ps, stops, events, wall_s, .. } = status;
     // Nobody was there whose time it could be.
     if stops == 0 {
         return;

@@ -1,10 +1,11 @@
 //! Why a job ended, what to say about it, and the exit code.
 
 use angara_client::error::Failed;
-use angara_client::waits::{show_pes, wait_lines};
+use angara_client::waits::wait_lines;
 use angara_net::torus::{NodeId, Shape};
 use angara_protocol::launch::ENDED_WITH_JOB;
 use angara_protocol::msg::Wait;
+use angara_protocol::print::show_pes;
 use rustix::process::Signal;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;

@@ -8,7 +8,7 @@ use super::unattached;
 use crate::mpi::library::LibraryKind;
 use angara_abi::JobId;
 use angara_client::signals::{Signals, Wish};
-use angara_client::waits::show_pes;
+use angara_protocol::print::show_pes;
 use angara_protocol::msg::{Event, Wait};
 use rustix::process::Signal;
 use std::collections::HashSet;

@@ -259,6 +259,22 @@ impl Adapter {
         self.clock().and_then(VirtualClock::blocking_call)
     }
 
+    /// Where time is virtual: a call of a message-passing library went on by itself after so many looks in vain. Unless it
+    /// `is_known` to need as many, times are doubtful from now on.
+    pub fn went_on_after(&self, looks: u32, is_known: bool) {
+        if let Some(clock) = self.clock() {
+            clock.went_on_after(looks, is_known);
+        }
+    }
+
+    /// Where time is virtual: a message-passing library looks for messages. Times are doubtful if it does so outside of all calls
+    /// that are known.
+    pub fn looks_somewhere(&self) {
+        if let Some(clock) = self.clock() {
+            clock.looks_somewhere();
+        }
+    }
+
     /// Returns what a message-passing library above costs, where time is virtual.
     #[inline]
     pub fn mpi_costs(&self) -> Option<MpiCosts> {

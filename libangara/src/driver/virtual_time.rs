@@ -8,6 +8,7 @@ use super::routines::Routines;
 use crate::error::Result;
 use crate::memory::Memory;
 use angara_abi::clock::{ClockPage, Verdict, WaitsFor};
+use angara_abi::doubts::Doubts;
 use angara_abi::inside::Host;
 use angara_abi::program_clock::{self, PRELOADED, PRELOADED_FOR_MPI, ProgramClock};
 use angara_protocol::mpi::MpiCosts;
@@ -192,6 +193,20 @@ impl VirtualClock {
         let call = self.program.call();
         call.blocks.then_some(call.number)
     }
+    /// A call went on by itself after so many looks in vain; whether it can be relied on to need that many `is_known`.
+    pub(super) fn went_on_after(&self, looks: u32, is_known: bool) {
+        self.page.went_on_after(looks);
+        if !is_known {
+            self.program.doubts(Doubts::LOOKS);
+        }
+    }
+    /// A message-passing library looks for messages. Outside of all calls that are known, its time is doubtful.
+    pub(super) fn looks_somewhere(&self) {
+        let call = self.program.call();
+        if call.takes_part && !call.inside && self.is_on() && self.program.driver().is_some() {
+            self.program.doubts(Doubts::UNKNOWN_CALLS);
+        }
+    }
     /// True if a call that has just ended is one of many that took no time.
     pub(super) fn is_timeless(&self) -> bool {
         self.program.is_timeless()
@@ -228,6 +243,7 @@ impl VirtualClock {
         if !self.threads.load(Ordering::Relaxed) {
             return waits_for;
         }
+        self.program.doubts(Doubts::THREADS);
         let waited = self.program.now().saturating_sub(since);
         self.costs(self.call_cost.max(LOOK_COST).max((waited / LATE).min(LOOK_MOST)));
         self.returns();
@@ -508,6 +524,7 @@ impl VirtualClock {
     /// Tells that this PE stands from now on; the number of its stand.
     pub(super) fn tells(&self, waits_for: WaitsFor, deadline: u64) -> u32 {
         self.deadlines_known.store(self.deadlines(), Ordering::Relaxed);
+        self.page.doubts(self.program.doubted());
         self.page.stand(self.since_begin(), waits_for, self.of_network(deadline))
     }
     /// The PE goes on at this time of the network; what the program's clock says then.

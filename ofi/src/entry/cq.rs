@@ -119,7 +119,7 @@ impl CqObject {
             }
             taken += 1;
         }
-        provider.state.vain = 0;
+        provider.state.goes_on();
         Some(Ok(taken as isize))
     }
 
@@ -233,7 +233,7 @@ unsafe extern "C" fn readerr(cq: *mut FidCq, out: *mut CqErrEntry, _flags: u64) 
         let queue = provider.state.queues.get_mut(object.id).ok_or(errno::EINVAL)?;
         let failed = queue.failed.pop_front().ok_or(errno::EAGAIN)?;
         if failed.fault.error != errno::ENOMSG {
-            provider.state.vain = 0;
+            provider.state.goes_on();
         }
         let done = failed.done;
         // SAFETY: libfabric has callers pass valid buffers: The last field came with 1.5.

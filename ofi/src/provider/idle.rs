@@ -20,6 +20,7 @@ impl Provider {
         if let Some(call) = self.state.job.adapter().blocking_call() {
             return self.waits_in_a_call(call);
         }
+        self.state.job.adapter().looks_somewhere();
         self.state.idle = self.state.idle.wrapping_add(1);
         if self.state.idle >= self.state.spin {
             // A sleep would be long where a message is under way; what is in the way gets its turn.

@@ -211,7 +211,10 @@ impl Provider {
     #[inline]
     pub(crate) fn progress(&mut self) -> bool {
         let Provider { mailbox, state } = self;
-        let came = match mailbox.receive(BATCH, &mut |peer, message| state.arrived(peer, message)) {
+        let came = match mailbox.receive(BATCH, &mut |peer, message| {
+            (state.vain, state.in_doubt) = (0, false);
+            state.arrived(peer, message)
+        }) {
             Ok(count) => count > 0,
             Err(e) => {
                 state.breaks(&e);
@@ -222,7 +225,7 @@ impl Provider {
             self.flush();
         }
         if came {
-            (self.state.idle, self.state.vain, self.state.in_doubt) = (0, 0, false);
+            self.state.idle = 0;
             if self.state.quiet.is_some() {
                 self.state.quiet_is_over();
             }
@@ -236,6 +239,7 @@ impl Provider {
     fn waits_in_a_call(&mut self, call: u32) {
         if self.state.vain_in != call {
             // What another call has done, or looked for, counts in that one alone.
+            self.state.goes_on();
             (self.state.vain_in, self.state.vain, self.state.in_doubt) = (call, 0, false);
         }
         self.state.vain += 1;
@@ -251,7 +255,7 @@ impl Provider {
         match mailbox.stand(!state.in_doubt, &|| state.under_way().unwrap_or_else(|| waits::NOTHING.into())) {
             Err(e @ angara::Error::Deadlock { .. }) => state.waits_in_vain(&e),
             Err(e) => state.breaks(&e),
-            Ok(may_come) => state.in_doubt |= !may_come,
+            Ok(may_come) => state.in_doubt = !may_come,
         }
     }
 
@@ -399,7 +403,7 @@ impl Provider {
         }
         match sent {
             Ok(()) => {
-                self.state.vain = 0;
+                self.state.goes_on();
                 Ok(())
             }
             Err(error) => self.not_sent(peer, error),
@@ -422,6 +426,23 @@ impl Provider {
 }
 
 impl ProviderState {
+    /// The library above has something to do, or is told of something, without a message that has come just now.
+    #[inline]
+    pub(crate) fn goes_on(&mut self) {
+        if self.vain > 0 || self.in_doubt {
+            self.went_on();
+        }
+    }
+
+    /// Where time is virtual: a call has gone on by itself after so many looks in vain, or after it stood although it could.
+    #[cold]
+    #[inline(never)]
+    fn went_on(&mut self) {
+        let stood = if self.in_doubt { self.vain_most } else { 0 };
+        let looks = std::mem::take(&mut self.vain) + stood;
+        self.job.adapter().went_on_after(looks, looks <= self.vain_most / 2);
+    }
+
     /// Makes the acquaintance of a peer, or finds that it is not the one who sits there. One that has sent something has
     /// come, whether this host knows of it yet or not.
     #[inline]
@@ -546,7 +567,7 @@ impl ProviderState {
         let fault = fault.into();
         match fault.error {
             0 => {
-                self.vain = 0;
+                self.goes_on();
                 self.end_well(done);
             }
             _ => self.end_badly(Failed { done, fault, excess }),

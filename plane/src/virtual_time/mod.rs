@@ -117,10 +117,12 @@ impl DataPlane {
             self.take_posts(index, TIME_MAX);
         }
         let pe = self.lanes[index].as_ref().map(|lane| lane.pe);
+        let doubted = self.doubted(index);
         if let Some(run) = &mut self.virtual_time {
             if let Some(pe) = pe.filter(|_| !lost) {
                 run.has_ended(pe);
             }
+            run.doubted.extend(doubted);
             run.forget(index);
             run.left = Some(Instant::now());
             run.over |= lost;

@@ -2,6 +2,7 @@
 
 use crate::plane::DataPlane;
 use angara_fabric::{FlitTime, Link, Tick};
+use angara_protocol::doubts::Doubted;
 use angara_protocol::msg::{LinkUse, PIECE_NUMBERS, Routine, Times, TimesPiece, VirtualStatus};
 use std::time::Instant;
 
@@ -84,12 +85,24 @@ impl DataPlane {
             self.go_on();
         }
         let run = self.virtual_time.as_ref()?;
+        let mut doubted = run.doubted.clone();
+        doubted.extend((0..self.lanes.len()).filter_map(|index| self.doubted(index)));
+        doubted.sort_by_key(|doubted| doubted.pe);
         let wall = run.begun.map(|begun| run.left.unwrap_or_else(Instant::now).saturating_duration_since(begun));
         Some(VirtualStatus {
             time_ps: run.spent.iter().map(|spent| spent.times.end).max().unwrap_or(0),
             stops: run.stops,
             events: self.fabric.events_handled(),
             wall_s: wall.unwrap_or_default().as_secs_f64(),
+            doubted,
         })
+    }
+
+    /// What makes times of a lane's PE doubtful, as it says.
+    pub(super) fn doubted(&self, index: usize) -> Option<Doubted> {
+        let lane = self.lanes[index].as_ref()?;
+        let clock = lane.memory.clock.as_ref()?;
+        let (reasons, looks) = (clock.doubted(), clock.looks_most());
+        (!reasons.is_none()).then(|| Doubted { pe: lane.pe as u32, reasons: reasons.bits(), looks })
     }
 }

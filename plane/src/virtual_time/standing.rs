@@ -12,6 +12,7 @@ use angara_abi::clock::{TIME_MAX, WaitsFor};
 use angara_abi::desc::{Place, Region};
 use angara_fabric::{Cause, Port, Tick};
 use angara_net::fault::{Clear, Fault};
+use angara_protocol::doubts::Doubted;
 use angara_protocol::msg::Why;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::Ordering;
@@ -138,6 +139,8 @@ pub(crate) struct VirtualRun {
     pub(super) begun: Option<Instant>,
     /// When a PE left last, by the same.
     pub(super) left: Option<Instant>,
+    /// PEs that have left, as far as their times are doubtful.
+    pub(super) doubted: Vec<Doubted>,
     /// How often PEs have stood.
     pub(super) stops: u64,
     /// Picoseconds that a call of the library takes.

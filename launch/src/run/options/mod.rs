@@ -193,6 +193,10 @@ pub struct RunArgs {
     /// run may differ [default: 30]
     #[arg(long, value_name = "SECONDS|never", help_heading = VIRTUAL_TIME)]
     pub patience: Option<Patience>,
+    /// With --clock virtual: exit with status 1 if another run may differ, because the others went on without a PE, or if times
+    /// rest on a guess; the run says at its end why
+    #[arg(long, help_heading = VIRTUAL_TIME)]
+    pub strict: bool,
     /// Prefix each line of output with the number of the PE that wrote it
     #[arg(long, help_heading = OUTPUT)]
     pub label: bool,
@@ -636,7 +640,7 @@ mod tests {
         for (heading, members) in [
             (NETWORK, &["torus", "mesh", "machine", "set", "path", "barrier", "fault", "runtime-dir", "cluster"][..]),
             (PLACEMENT, &["ppn", "map", "bind"]),
-            (VIRTUAL_TIME, &["clock", "call-cost", "compute", "seed", "seeds", "patience"]),
+            (VIRTUAL_TIME, &["clock", "call-cost", "compute", "seed", "seeds", "patience", "strict"]),
             (DEBUGGING, &["wrap", "debug", "check"]),
             (OUTPUT, &["label", "report", "trace", "capture", "web"]),
         ] {

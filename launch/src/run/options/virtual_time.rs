@@ -42,6 +42,7 @@ impl VirtualPlan {
                 (args.seed.is_some(), "--seed"),
                 (args.seeds.is_some(), "--seeds"),
                 (args.patience.is_some(), "--patience"),
+                (args.strict, "--strict"),
                 (args.virtual_tsc, "--virtual-tsc"),
                 (args.pes_as == PesAs::Coroutines, "--pes-as coroutines"),
             ];
