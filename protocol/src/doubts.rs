@@ -45,7 +45,8 @@ mod tests {
     fn each_reason_is_a_line_with_its_pes() {
         let of = |pe, reasons: Doubts, looks| Doubted { pe, reasons: reasons.bits(), looks };
         let both = Doubts::THREADS.and(Doubts::LOOKS);
-        let lines = lines(&[of(0, Doubts::LOOKS, 9), of(1, both, 700), of(2, Doubts::LOOKS, 3), of(3, Doubts::default(), 0)]);
+        let lines =
+            lines(&[of(0, Doubts::LOOKS, 9), of(1, both, 700), of(2, Doubts::LOOKS, 3), of(3, Doubts::default(), 0)]);
         assert_eq!(lines.len(), 2, "{lines:?}");
         assert!(lines[0].starts_with("times of PE 1 rest on a guess: several threads"), "{lines:?}");
         assert!(lines[1].starts_with("times of PEs 0-2 rest") && lines[1].contains("after 700 looks"), "{lines:?}");

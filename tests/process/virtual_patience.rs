@@ -92,7 +92,10 @@ fn among_many_runs_those_that_may_differ_are_marked() {
     let mut command = test.angara(["whatif", "-n", "2", "--torus", "2", "--run", "--patience 0.3 --timeout 100"]);
     command.arg("--json").arg(&json).arg("--").arg(&program).args(["spin", "nothing"]);
     let done = test.run(command).success();
-    assert!(done.stdout.contains("* went on without a PE for a time, or its times rest on a guess: another run may differ"), "{done}");
+    assert!(
+        done.stdout.contains("* went on without a PE for a time, or its times rest on a guess: another run may differ"),
+        "{done}"
+    );
     let rows: Vec<serde_json::Value> =
         serde_json::from_str(&std::fs::read_to_string(&json).expect("a file")).expect("JSON");
     assert!(rows.len() == 1 && rows[0]["differs"] == true, "{rows:?}");

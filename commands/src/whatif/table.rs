@@ -88,7 +88,9 @@ impl Results<'_> {
             table.row(&row);
         }
         let note = match self.rows().any(|(_, outcome)| outcome.differs && outcome.measured.is_some()) {
-            true => format!("{DIFFERS} went on without a PE for a time, or its times rest on a guess: another run may differ\n"),
+            true => format!(
+                "{DIFFERS} went on without a PE for a time, or its times rest on a guess: another run may differ\n"
+            ),
             false => String::new(),
         };
         table.render() + &note
