@@ -300,6 +300,43 @@ fn what_a_rank_does_by_itself_takes_no_time() {
 }
 
 #[test]
+fn what_takes_a_library_many_looks_is_done_and_told() {
+    let test = Test::new("virtual-mpi-self");
+    for (name, program) in built(&test, "local") {
+        // Beside a rank in a barrier it was told of a deadlock.
+        for options in [&["-n", "1"][..], &["-n", "2"]] {
+            let done = run(&test, options, &program, &["self", "100"]).success();
+            assert_eq!(done.stdout, "100\n", "{name}: {done}");
+            let strict = run(&test, &[options, &["--strict"]].concat(), &program, &["self", "100"]);
+            let told =
+                done.stderr.contains("doubtful: times of PE 0 rest on a guess: the MPI library went on by itself");
+            assert_eq!(strict.code(), i32::from(told), "{name}: {strict}");
+            assert!(told || !name.starts_with("MPICH"), "{name}: {done}");
+        }
+        run(&test, &["-n", "2", "--strict"], &program, &["burst", "300"]).success();
+    }
+    test.assert_clean();
+}
+
+#[test]
+fn whoever_looks_alone_does_not_stop_and_looks_as_often() {
+    let Some(venv) = mpich() else { return };
+    let test = Test::new("virtual-mpi-polls");
+    let program = compile(&test, "polls", venv.join("bin/mpicc"));
+    for (way, looks) in [("clock", "39999 looks"), ("test", "10129 looks")] {
+        let mut command = test.angara(["run", "--timeout", "200", "--clock", "virtual", "-n", "2", "--"]);
+        command.arg(&program).args([way, "1000"]);
+        let done = test.run(command).success();
+        assert!(done.stdout.contains(looks), "{way}: {done}");
+        let stops =
+            done.stderr.split_once("PEs have stopped ").and_then(|(_, rest)| rest.split(' ').next()?.parse().ok());
+        // A stop every 500 ns makes 2,000.
+        assert!(stops.is_some_and(|stops: u32| stops < 200), "{way}: {done}");
+    }
+    test.assert_clean();
+}
+
+#[test]
 fn a_message_up_to_the_eager_limit_is_sent_whatever_its_receiver_does() {
     let test = Test::new("virtual-mpi-late");
     for (name, program) in built(&test, "local") {

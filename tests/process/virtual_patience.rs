@@ -77,6 +77,17 @@ fn nobody_is_left_alone_where_nothing_else_can_happen_or_patience_has_no_end() {
 }
 
 #[test]
+fn a_strict_run_fails_if_another_one_may_differ() {
+    let test = Test::new("virtual-strict");
+    for (way, code) in [("spin", 1), ("stop", 0)] {
+        let done = test.run(absent(&test, &["--timeout", "100", "--patience", "0.3", "--strict"], way));
+        assert!(done.code() == code && done.stdout == "done\n", "{way}: {done}");
+        assert_eq!(done.stderr.contains("because of --strict"), code == 1, "{way}: {done}");
+    }
+    test.assert_clean();
+}
+
+#[test]
 fn a_stopped_pe_is_waited_for() {
     let test = Test::new("virtual-stopped");
     let done = test.run(absent(&test, &["--timeout", "100", "--patience", "0.2"], "stop")).success();
@@ -113,6 +124,7 @@ fn what_is_no_patience_is_refused() {
     for (args, why) in [
         (&["--clock", "virtual", "--patience", "0"][..], "such as 30 or 0.5"),
         (&["--patience", "3"], "--patience is for virtual time"),
+        (&["--strict"], "--strict is for virtual time"),
     ] {
         let mut command = test.angara(["run", "-n", "1"]);
         command.args(args).args(["--", "true"]);

@@ -2,6 +2,7 @@
  *   local window ROUNDS MICROSECONDS: rank 0 locks and unlocks its own window; rank 1, if there is one, sleeps, then sends.
  *   local burst COUNT: rank 0 sends so many short messages in a row, which rank 1 receives.
  *   local late BYTES: rank 0 sends so many bytes, and says how long that took; rank 1 sleeps before it receives them.
+ *   local self COUNT: rank 0 adds so often a MiB to its own window, which takes the library more looks than it is known to need.
  *   local leak: nobody frees a window. local free: rank 1 sleeps before it frees one. */
 #include <mpi.h>
 #include <stdio.h>
@@ -49,6 +50,28 @@ static void burst(int count)
         printf("%.3f us\n", (MPI_Wtime() - 1.0) * 1e6);
 }
 
+static void self(int count)
+{
+    enum { INTS = 1 << 18 };
+    int *memory, *ones = malloc(INTS * sizeof *ones);
+    MPI_Win win;
+    for (int i = 0; i < INTS; i++)
+        ones[i] = 1;
+    MPI_Win_allocate(INTS * sizeof *memory, sizeof *memory, MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &win);
+    memset(memory, 0, INTS * sizeof *memory);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (me == 0) {
+        MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, win);
+        for (int i = 0; i < count; i++)
+            MPI_Accumulate(ones, INTS, MPI_INT, 0, 0, INTS, MPI_INT, MPI_SUM, win);
+        MPI_Win_unlock(0, win);
+        printf("%d\n", memory[INTS - 1]);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Win_free(&win);
+    free(ones);
+}
+
 static void late(int bytes)
 {
     char *memory = calloc(1, bytes + 1);
@@ -79,6 +102,8 @@ int main(int argc, char **argv)
             MPI_Win_free(&win);
     } else if (strcmp(argv[1], "window") == 0)
         window(atoi(argv[2]), atoi(argv[3]));
+    else if (strcmp(argv[1], "self") == 0)
+        self(atoi(argv[2]));
     else if (strcmp(argv[1], "late") == 0)
         late(atoi(argv[2]));
     else
