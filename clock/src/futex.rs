@@ -5,7 +5,7 @@ use crate::deadlines::{deadline, wall};
 use crate::real::real;
 use crate::sleeps::picoseconds;
 use crate::threads::{Ended, wait};
-use crate::{fail, program};
+use crate::{fail, from_now, program};
 use libc::{c_long, timespec};
 
 pub(crate) const FUTEX_WAIT: c_long = 0;
@@ -71,7 +71,7 @@ unsafe fn futex(arguments: [c_long; 6]) -> c_long {
     // SAFETY: null, or the caller's time.
     let until = match (command, unsafe { limit.as_ref() }) {
         (_, None) => None,
-        (FUTEX_WAIT, Some(limit)) => picoseconds(limit).map(|ps| program().now().saturating_add(ps)),
+        (FUTEX_WAIT, Some(limit)) => picoseconds(limit).map(from_now),
         (FUTEX_WAIT_BITSET | FUTEX_LOCK_PI | FUTEX_LOCK_PI2, Some(_)) => deadline(clock, limit),
         _ => None,
     };

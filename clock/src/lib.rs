@@ -15,6 +15,7 @@ mod bells;
 mod clocks;
 mod deadlines;
 mod futex;
+mod order;
 mod pauses;
 mod quiet;
 mod random;
@@ -71,6 +72,7 @@ unsafe extern "C" fn in_child() {
     program().becomes_real();
     timers::forget_all();
     threads::forget_all();
+    order::forget_all();
     #[cfg(target_arch = "x86_64")]
     tsc::in_child();
 }
@@ -81,6 +83,7 @@ fn pass(ps: u64) -> u64 {
         // Reads of clocks by a message-passing library inside a call are part of the call's time.
         return program().now();
     }
+    order::take();
     program().pass_computing();
     program().pass(ps);
     if program().is_ahead() {
@@ -88,6 +91,12 @@ fn pass(ps: u64) -> u64 {
     }
     program().passed();
     program().now()
+}
+
+/// The time so many picoseconds from now. Threads that have turns ask in order.
+fn from_now(ps: u64) -> u64 {
+    order::take();
+    program().now().saturating_add(ps)
 }
 
 /// Ends the program, which has slept or waited until [`LATEST`].

@@ -4,7 +4,7 @@
 use crate::sleeps::{picoseconds, sleep_for};
 use crate::threads::{Ended, nanoseconds, wait};
 use crate::timers::handled;
-use crate::{fail, program};
+use crate::{fail, from_now, program};
 use libc::{c_int, siginfo_t, sigset_t, timespec};
 
 /// Bytes of the kernel's signal set.
@@ -94,7 +94,7 @@ pub(crate) unsafe extern "C" fn sigtimedwait(
         Some(Some(ps)) => Some(ps),
         None => None,
     };
-    let until = limit_ps.map(|ps| program().now().saturating_add(ps));
+    let until = limit_ps.map(from_now);
     let ended = wait(until, |slice| {
         let slice = slice.map(nanoseconds);
         let signal = ask(slice.as_ref().map_or(std::ptr::null(), std::ptr::from_ref));

@@ -87,7 +87,11 @@ fn others() -> Seen {
             let name = &rest[19..length];
             rest = &rest[length..];
             let Some(thread) = number(name).filter(|thread| *thread != own) else { continue };
-            match switches(&directory, name) {
+            let mut path = [0; 32];
+            let digits = name.iter().take_while(|b| b.is_ascii_digit()).count();
+            path[..digits].copy_from_slice(&name[..digits]);
+            path[digits..digits + 7].copy_from_slice(b"/status");
+            match switches(directory.0, &path) {
                 Some(Some(switches)) => seen = angara_abi::random::mix(seen ^ thread).wrapping_add(switches),
                 Some(None) => return Seen::Runs,
                 // It has ended.
@@ -97,13 +101,17 @@ fn others() -> Seen {
     }
 }
 
-/// How often a thread has given up its core, nothing if it runs; nothing at all if it has ended.
-fn switches(tasks: &File, thread: &[u8]) -> Option<Option<u64>> {
-    let mut path = [0; 32];
-    let digits = thread.iter().take_while(|b| b.is_ascii_digit()).count();
-    path[..digits].copy_from_slice(&thread[..digits]);
-    path[digits..digits + 7].copy_from_slice(b"/status");
-    let file = File::open(tasks.0, path.as_ptr().cast(), libc::O_RDONLY)?;
+/// How often this thread of the process has given up its core; nothing if it runs. One that has ended waits.
+pub(crate) fn waits(thread: i32) -> Option<u64> {
+    let mut path = [0; 48];
+    let mut rest = &mut path[..];
+    let _ = std::io::Write::write_fmt(&mut rest, format_args!("/proc/self/task/{thread}/status"));
+    switches(libc::AT_FDCWD, &path).unwrap_or(Some(0))
+}
+
+/// How often a thread has given up its core, nothing if it runs; nothing at all if it has ended. `name` ends with 0.
+fn switches(directory: c_int, name: &[u8]) -> Option<Option<u64>> {
+    let file = File::open(directory, name.as_ptr().cast(), libc::O_RDONLY)?;
     let mut text = [0; 4096];
     let text = file.read(libc::SYS_read, &mut text);
     let state = after(text, STATE)?.first()?;

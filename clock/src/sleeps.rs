@@ -3,7 +3,7 @@
 use crate::clocks::{self, S};
 use crate::deadlines::deadline;
 use crate::threads::{Ended, cancellable, give_way, nanoseconds, wait};
-use crate::{LATEST, NS, fail, pass, program};
+use crate::{LATEST, NS, fail, from_now, order, pass, program};
 use angara_abi::program_clock::YIELD_COST;
 use libc::{c_int, c_uint, clockid_t, timespec, useconds_t};
 
@@ -14,7 +14,7 @@ pub(crate) fn sleep_for(ps: u64) -> Result<(), u64> {
         give_way();
         return Ok(());
     }
-    let until = program().now().saturating_add(ps);
+    let until = from_now(ps);
     let ended = wait(Some(until), |slice| {
         let slice = nanoseconds(slice.unwrap_or(0));
         if slice.tv_nsec > 0 {
@@ -116,6 +116,7 @@ pub(crate) unsafe extern "C-unwind" fn clock_nanosleep(
             clock if clock < 0 || clock == libc::CLOCK_PROCESS_CPUTIME_ID => Some(ps),
             _ => deadline(libc::CLOCK_MONOTONIC, wanted),
         };
+        order::take();
         sleep_for(until.unwrap_or(0).saturating_sub(program().now())).map_or(libc::EINTR, |()| 0)
     })
 }
@@ -146,6 +147,7 @@ pub(crate) extern "C" fn sched_yield() -> c_int {
         // SAFETY: takes nothing.
         return unsafe { libc::syscall(libc::SYS_sched_yield) } as c_int;
     }
+    program().yields();
     pass(YIELD_COST);
     0
 }

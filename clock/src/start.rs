@@ -1,7 +1,7 @@
 //! Where the program begins, and where its threads do.
 
 use crate::real::real;
-use crate::{program, real};
+use crate::{order, program, real};
 use angara_abi::program_clock::Call;
 use angara_protocol::launch::ENV_PE;
 use libc::{c_char, c_int, c_void, pthread_attr_t, pthread_t};
@@ -46,21 +46,56 @@ pub(crate) unsafe extern "C-unwind" fn __libc_start_main(
 }
 
 type Routine = extern "C-unwind" fn(*mut c_void) -> *mut c_void;
+/// The same of C11.
+type Routine11 = extern "C-unwind" fn(*mut c_void) -> c_int;
 
-/// Routine and argument of a thread of the program.
-struct Work(Routine, *mut c_void);
+/// Routine and argument of a thread of the program, and its number.
+struct Work<R>(R, *mut c_void, u64);
+
+impl<R> Work<R> {
+    /// Makes a thread by `create`. One that the program makes is the program's. One that is made before the program begins,
+    /// inside a call of a message-passing library, or by such a thread, is a library's: it keeps real time where that library has
+    /// such threads.
+    fn begin(routine: R, argument: *mut c_void, ours: R, create: impl FnOnce(R, *mut c_void) -> c_int) -> c_int {
+        if program().is_real() || program().is_in_call() {
+            return create(routine, argument);
+        }
+        let number = order::makes_thread();
+        let work = Box::into_raw(Box::new(Work(routine, argument, number)));
+        let result = create(ours, work.cast());
+        if result != 0 {
+            order::thread_ends(number);
+            // SAFETY: made above, and given to nobody.
+            drop(unsafe { Box::from_raw(work) });
+        }
+        result
+    }
+
+    /// The thread begins; its routine and argument. Nothing is left to drop: it may unwind.
+    ///
+    /// # Safety
+    /// `work` was made by `begin`, for this thread alone.
+    unsafe fn take(work: *mut c_void) -> (R, *mut c_void) {
+        // SAFETY: the caller's contract.
+        let Work(routine, argument, number) = *unsafe { Box::from_raw(work.cast::<Work<R>>()) };
+        program().set_call(Call::OUTSIDE);
+        order::thread_begins(number);
+        (routine, argument)
+    }
+}
 
 extern "C-unwind" fn of_program(work: *mut c_void) -> *mut c_void {
-    // SAFETY: made by `pthread_create`, for this thread alone.
-    let Work(routine, argument) = *unsafe { Box::from_raw(work.cast::<Work>()) };
-    program().set_call(Call::OUTSIDE);
-    // Nothing is left to drop: it may unwind.
+    // SAFETY: what `pthread_create` has given this thread.
+    let (routine, argument) = unsafe { Work::<Routine>::take(work) };
     routine(argument)
 }
 
-/// A thread that the program makes is the program's. One that is made before the program begins, inside a call of a
-/// message-passing library, or by such a thread, is a library's: it keeps real time where that library has such threads.
-///
+extern "C-unwind" fn of_program11(work: *mut c_void) -> c_int {
+    // SAFETY: what `thrd_create` has given this thread.
+    let (routine, argument) = unsafe { Work::<Routine11>::take(work) };
+    routine(argument)
+}
+
 /// # Safety
 /// As the function of libc.
 #[unsafe(no_mangle)]
@@ -71,14 +106,15 @@ pub(crate) unsafe extern "C-unwind" fn pthread_create(
     argument: *mut c_void,
 ) -> c_int {
     let create = real!(pthread_create: fn(*mut pthread_t, *const pthread_attr_t, Routine, *mut c_void) -> c_int);
-    if program().is_real() || program().is_in_call() {
-        return create(thread, attributes, routine, argument);
-    }
-    let work = Box::into_raw(Box::new(Work(routine, argument)));
-    let result = create(thread, attributes, of_program, work.cast());
-    if result != 0 {
-        // SAFETY: made above, and given to nobody.
-        drop(unsafe { Box::from_raw(work) });
-    }
-    result
+    Work::begin(routine, argument, of_program as Routine, |routine, argument| {
+        create(thread, attributes, routine, argument)
+    })
+}
+
+/// # Safety
+/// As the function of libc.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C-unwind" fn thrd_create(thread: *mut c_void, routine: Routine11, argument: *mut c_void) -> c_int {
+    let create = real!(thrd_create: fn(*mut c_void, Routine11, *mut c_void) -> c_int);
+    Work::begin(routine, argument, of_program11 as Routine11, |routine, argument| create(thread, routine, argument))
 }

@@ -4,7 +4,7 @@
 
 use crate::timers::handled;
 use crate::turns;
-use crate::{LATEST, clocks, end_of_time, program, quiet};
+use crate::{LATEST, clocks, end_of_time, order, program, quiet};
 use angara_abi::program_clock::{Call, Threads};
 use libc::{c_int, timespec};
 use std::cell::Cell;
@@ -28,7 +28,7 @@ thread_local! {
 }
 
 /// For the driver.
-pub(crate) const ALL: Threads = Threads { inside, first_due, is_quiet, call };
+pub(crate) const ALL: Threads = Threads { inside, first_due, is_quiet, call, order: order::ORDER };
 
 extern "C" fn is_quiet() -> bool {
     quiet::is_alone() || quiet::is_quiet()
@@ -149,6 +149,7 @@ pub(crate) fn wait<R>(until: Option<u64>, mut look: impl FnMut(Option<u64>) -> O
     let (mut slice, mut patience) = (0, None);
     // As long as it waits: a PE that stood without knowing of it would stand in vain.
     let _place = until.map(Place::take);
+    let asleep = order::Sleep::begin(at);
     loop {
         if handled() != before && program().now() < at {
             return Ended::Interrupted;
@@ -164,12 +165,26 @@ pub(crate) fn wait<R>(until: Option<u64>, mut look: impl FnMut(Option<u64>) -> O
         if program().now() >= at {
             return Ended::Due;
         }
-        if quiet::is_alone() || has_all_time(at) && quiet::is_quiet() || patience.is_some_and(clocks::has_passed) {
+        let may_pass = match &asleep {
+            Some(asleep) => asleep.may_pass(),
+            None => {
+                quiet::is_alone()
+                    || has_all_time(at) && quiet::is_quiet()
+                    || patience.is_some_and(clocks::has_passed)
+            }
+        };
+        if may_pass {
             // Who has answered and ended between the look and this was there in time.
-            if let Some(answer) = look(Some(0)) {
+            let answer = look(Some(0));
+            if answer.is_none() {
+                go_on(at);
+            }
+            if let Some(asleep) = &asleep {
+                asleep.has_passed();
+            }
+            if let Some(answer) = answer {
                 return Ended::Answered(answer);
             }
-            go_on(at);
             (slice, patience) = (0, None);
         } else {
             // Other threads may let time pass meanwhile.
@@ -200,6 +215,7 @@ fn go_on(at: u64) {
 
 /// Lets time pass until others have come as far as this process.
 pub(crate) fn give_way() {
+    order::take();
     program().pass_computing();
     program().stand_until(program().now());
     program().passed();

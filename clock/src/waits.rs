@@ -4,7 +4,7 @@
 use crate::real::real;
 use crate::sleeps::picoseconds;
 use crate::threads::{Ended, cancellable, nanoseconds, wait};
-use crate::{LATEST, NS, US, fail, program};
+use crate::{LATEST, NS, US, fail, from_now, order, program};
 use libc::{c_int, c_void, epoll_event, fd_set, mmsghdr, nfds_t, pollfd, sembuf, sigset_t, size_t, timespec, timeval};
 
 /// Asks `look` with limits on the wall, in nanoseconds, until it finds something; nothing when `limit` picoseconds have passed.
@@ -17,7 +17,7 @@ fn within(
     match limit {
         _ if program().is_real() => Some(real()),
         Some(0) => look(Some(0)),
-        _ => match wait(limit.map(|limit| program().now().saturating_add(limit)), look) {
+        _ => match wait(limit.map(from_now), look) {
             Ended::Answered(found) => Some(found),
             Ended::Due => None,
             Ended::Interrupted => Some(fail(libc::EINTR)),
@@ -265,6 +265,7 @@ pub(crate) unsafe extern "C-unwind" fn select(
     if ps == Some(None) {
         return fail(libc::EINVAL);
     }
+    order::take();
     let (ps, before) = (ps.flatten(), program().now());
     let is_real = program().is_real();
     // SAFETY: the caller's.
@@ -425,7 +426,7 @@ pub(crate) unsafe extern "C-unwind" fn recvmmsg(
     let (Ok(Some(ps)), true) = (limit_of, waits && !program().is_real()) else {
         return cancellable(|| receive(0, flags, limit));
     };
-    let until = program().now().saturating_add(ps);
+    let until = from_now(ps);
     let (mut got, mut failed) = (0, 0);
     let look = |slice: Option<u64>| {
         let mut readable = pollfd { fd: socket, events: libc::POLLIN, revents: 0 };

@@ -25,6 +25,9 @@ impl<'a> Inside<'a> {
     /// Nothing if the thread is inside already.
     fn begin(clock: &'a ProgramClock, kind: CallKind, routine: &Real) -> Option<Inside<'a>> {
         let name = routine.plain_name().as_ptr();
+        if !clock.is_in_call() {
+            clock.takes_its_turn();
+        }
         // What the routine costs passes before it begins.
         let driver = clock.driver().filter(|_| !clock.is_in_call());
         match (driver, kind) {
@@ -154,8 +157,26 @@ fn begins_behind(clock: &ProgramClock, call: impl FnOnce() -> c_int, others_too:
     drop(wall);
     if let Some(driver) = driver {
         (driver.begin)();
+        clock.may_have_callers(several_may_call());
     }
     result
+}
+
+/// The library was initialised so that several threads may call it. Sessions do not tell, and may be.
+fn several_may_call() -> bool {
+    /// `MPI_THREAD_SERIALIZED`, with all libraries.
+    const SERIALIZED: c_int = 2;
+    static QUERY_THREAD: Real = Real::new(c"PMPI_Query_thread");
+    let mut level: c_int = 0;
+    let tells = has_world() && {
+        // SAFETY: the MPI library's function of this name, which takes a place for a number.
+        let query = unsafe {
+            std::mem::transmute::<*mut c_void, unsafe extern "C-unwind" fn(*mut c_int) -> c_int>(QUERY_THREAD.find())
+        };
+        // SAFETY: after the library was initialised, with a place of our own.
+        unsafe { query(&raw mut level) == 0 }
+    };
+    !tells || level >= SERIALIZED
 }
 
 /// A call before which virtual time has ended, for all processes at once.
@@ -170,6 +191,7 @@ pub fn ends(routine: &Real, call: impl FnOnce() -> c_int) -> c_int {
     (driver.end)();
     // Others may still need what this process has sent, or has to answer.
     passes(CallKind::Waits, routine, &[], barrier);
+    clock.may_have_callers(false);
     outside(clock, call)
 }
 
@@ -177,7 +199,10 @@ pub fn ends(routine: &Real, call: impl FnOnce() -> c_int) -> c_int {
 pub fn ends_session(routine: &Real, call: impl FnOnce() -> c_int) -> c_int {
     let is_last = SESSIONS.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |open| open.checked_sub(1)) == Ok(1);
     match clock().filter(|_| is_last && !has_world()) {
-        Some(clock) if clock.has_begun() => outside(clock, call),
+        Some(clock) if clock.has_begun() => {
+            clock.may_have_callers(false);
+            outside(clock, call)
+        }
         Some(clock) => {
             // Others do not wait for one that has never made contact.
             if let Some(driver) = clock.driver() {

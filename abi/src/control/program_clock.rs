@@ -25,7 +25,7 @@ pub const ENV_TSC: &std::ffi::CStr = c"ANGARA_TSC";
 /// The seed of the random numbers that a program asks the system for, where one decides.
 pub const ENV_SEED: &std::ffi::CStr = c"ANGARA_SEED";
 /// Raised when the structure changes.
-const VERSION: u32 = 7;
+const VERSION: u32 = 8;
 /// Cost of reading a clock, in picoseconds: about what the vDSO takes. Ours.
 pub const READ_COST: u64 = 25_000;
 /// Cost of a yield, in picoseconds. Our choice.
@@ -70,7 +70,7 @@ pub type OfThread = extern "C" fn() -> *mut Call;
 pub struct Call {
     /// The thread is in a call.
     pub inside: bool,
-    /// It returns only when something has come, and no other thread makes calls: none can bring it about.
+    /// It returns only when something has come, and no other thread makes calls at the same time.
     pub blocks: bool,
     /// Looks so far, in one that returns at once: after some of them it waits all the same, and they take time.
     pub looks: u32,
@@ -80,7 +80,7 @@ pub struct Call {
     pub takes_part: bool,
     /// It has made a call before.
     pub is_known: bool,
-    /// Which of the thread's calls this is, or the last one was: what is known of one says nothing of another.
+    /// Which of the process's calls this is, or the thread's last one was: what is known of one says nothing of another.
     pub number: u32,
     /// When it began, in picoseconds.
     pub began: u64,
@@ -140,6 +140,25 @@ pub struct Threads {
     pub is_quiet: IsQuiet,
     /// See there.
     pub call: OfThread,
+    /// See there.
+    pub order: Order,
+}
+
+/// The order of threads that make calls of a message-passing library, where several may: one at a time has the turn.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Order {
+    /// The calling thread waits for its turn, unless it has it.
+    pub take: Hook,
+    /// It gives its turn up and stands: for a message, or until others have come as far. True if it is to tell the data plane that
+    /// the process stands; false if it is its turn again, to look.
+    pub rest: extern "C" fn(bool) -> bool,
+    /// The process has stood, as the former said it was to; returns when it is the calling thread's turn.
+    pub has_led: Hook,
+    /// Several threads may make calls from now on ...
+    pub begin: Hook,
+    /// ... and none does any more.
+    pub end: Hook,
 }
 
 /// A process's clock.
@@ -169,6 +188,14 @@ pub struct ProgramClock {
     late: AtomicBool,
     /// Threads that have made calls.
     callers: AtomicU32,
+    /// Calls so far.
+    calls: AtomicU32,
+    /// Threads make calls in order.
+    turns: AtomicBool,
+    /// What threads have done so far that another one may wait for.
+    changes: AtomicU32,
+    /// Hook for a thread that yields in a call that blocks, or 0.
+    yields: AtomicUsize,
     /// What makes times of this process doubtful: [`Doubts`] as bits.
     doubts: AtomicU32,
     /// The [`Driver`], or null while the process is in no job whose time begins late.
@@ -202,6 +229,10 @@ impl ProgramClock {
             ring: AtomicUsize::new(0),
             late: AtomicBool::new(false),
             callers: AtomicU32::new(0),
+            calls: AtomicU32::new(0),
+            turns: AtomicBool::new(false),
+            changes: AtomicU32::new(0),
+            yields: AtomicUsize::new(0),
             doubts: AtomicU32::new(0),
             driver: AtomicPtr::new(std::ptr::null_mut()),
         }
@@ -323,12 +354,12 @@ impl ProgramClock {
         if !before.is_known {
             self.callers.fetch_add(1, Ordering::SeqCst);
         }
-        let is_alone = self.callers.load(Ordering::SeqCst) == 1;
+        let is_alone = self.takes_turns() || self.callers.load(Ordering::SeqCst) == 1;
         if blocks && !is_alone {
             self.doubts(Doubts::THREADS);
         }
         let blocks = blocks && is_alone;
-        let (number, began) = (before.number.wrapping_add(1), self.now());
+        let (number, began) = (self.calls.fetch_add(1, Ordering::Relaxed), self.now());
         self.set_call(Call {
             inside: true,
             blocks,
@@ -347,6 +378,56 @@ impl ProgramClock {
         let Call { number, began, timeless, .. } = self.call();
         let timeless = if began == self.now() { timeless.saturating_add(1) } else { 0 };
         self.set_call(Call { is_known: true, number, timeless, ..Call::OUTSIDE });
+        self.changes_something();
+    }
+
+    /// Threads of the process make calls one at a time, in order.
+    #[inline]
+    pub fn takes_turns(&self) -> bool {
+        self.turns.load(Ordering::Relaxed)
+    }
+    /// See there.
+    pub fn set_turns(&self, on: bool) {
+        self.turns.store(on, Ordering::SeqCst);
+    }
+    /// The functions of the order, where threads make calls in one.
+    #[inline]
+    pub fn order(&self) -> Option<&Order> {
+        self.threads.as_ref().filter(|_| self.takes_turns()).map(|threads| &threads.order)
+    }
+    /// The calling thread goes on with its turn, where threads have turns.
+    #[inline]
+    pub fn takes_its_turn(&self) {
+        if let Some(order) = self.order() {
+            (order.take)();
+        }
+    }
+    /// Several threads may make calls from now on, or none any more.
+    pub fn may_have_callers(&self, several: bool) {
+        if let Some(Threads { order, .. }) = &self.threads {
+            if several { (order.begin)() } else { (order.end)() }
+        }
+    }
+    /// The calling thread has done something that another one may wait for.
+    #[inline]
+    pub fn changes_something(&self) {
+        if self.takes_turns() {
+            self.changes.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+    /// How often threads have.
+    pub fn changes(&self) -> u32 {
+        self.changes.load(Ordering::SeqCst)
+    }
+    /// Calls this when a thread yields in a call that blocks, where threads have turns: it has no lock of its library then.
+    pub fn on_yield(&self, hook: Hook) {
+        self.yields.store(hook as usize, Ordering::Release);
+    }
+    /// The calling thread yields.
+    pub fn yields(&self) {
+        if self.takes_turns() && self.call().blocks {
+            call(&self.yields);
+        }
     }
     /// The calling thread makes one call after the other without any time passing: it may wait for something, and nothing would
     /// ever come.
@@ -439,7 +520,7 @@ impl ProgramClock {
 fn call(hook: &AtomicUsize) {
     let hook = hook.load(Ordering::Acquire);
     if hook != 0 {
-        // SAFETY: only `attach`, `computes` and `set_due` write anything but 0, and they write a `Hook`.
+        // SAFETY: only `attach`, `computes`, `on_yield` and `set_due` write anything but 0, and they write a `Hook`.
         let hook: Hook = unsafe { std::mem::transmute::<usize, Hook>(hook) };
         hook();
     }

@@ -259,6 +259,26 @@ impl Adapter {
         self.clock().and_then(VirtualClock::blocking_call)
     }
 
+    /// True if threads of this process make calls of a message-passing library one at a time, in order: one that waits must stand
+    /// where it has no lock that others need.
+    #[inline]
+    pub fn takes_turns(&self) -> bool {
+        self.clock().is_some_and(VirtualClock::takes_turns)
+    }
+    /// Calls this when a thread yields in such a call, where threads take turns.
+    pub fn on_yield(&self, hook: extern "C" fn()) {
+        if let Some(clock) = &self.clock {
+            clock.on_yield(hook);
+        }
+    }
+    /// The calling thread has done something that another one of the process may wait for.
+    #[inline]
+    pub fn changes_something(&self) {
+        if let Some(clock) = self.clock() {
+            clock.changes_something();
+        }
+    }
+
     /// Where time is virtual: a call of a message-passing library went on by itself after so many looks in vain. Unless it
     /// `is_known` to need as many, times are doubtful from now on.
     pub fn went_on_after(&self, looks: u32, is_known: bool) {

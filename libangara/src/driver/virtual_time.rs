@@ -63,6 +63,8 @@ pub(crate) struct VirtualClock {
     standing: Mutex<Standing>,
     /// A stand has ended.
     gone_on: Condvar,
+    /// Threads that stand and might go on by themselves.
+    unsure: AtomicU32,
     /// Counts changes of deadlines, for the data plane.
     deadlines: *const AtomicU32,
     /// Several threads communicate: one may wait for another without the network.
@@ -135,6 +137,7 @@ impl VirtualClock {
             software: AtomicU64::new(0),
             standing: Mutex::default(),
             gone_on: Condvar::new(),
+            unsure: AtomicU32::new(0),
             deadlines,
             threads: AtomicBool::new(false),
             sees_until: AtomicU64::new(0),
@@ -192,6 +195,30 @@ impl VirtualClock {
     pub(super) fn blocking_call(&self) -> Option<u32> {
         let call = self.program.call();
         call.blocks.then_some(call.number)
+    }
+    /// The calling thread stands from now on, and might go on by itself where nothing else can happen.
+    pub(super) fn might_go_on(&self, might: bool) {
+        let before = self.unsure.fetch_add(might.into(), Ordering::Relaxed);
+        self.page.might_go_on(might || before > 0);
+    }
+    /// The end of what [`VirtualClock::might_go_on`] began.
+    pub(super) fn has_stood(&self, might: bool) {
+        let before = self.unsure.fetch_sub(might.into(), Ordering::Relaxed);
+        self.page.might_go_on(before > u32::from(might));
+    }
+    /// Threads of this process make calls one at a time, in order.
+    #[inline]
+    pub(super) fn takes_turns(&self) -> bool {
+        self.program.takes_turns()
+    }
+    /// The calling thread has done something that another one may wait for.
+    #[inline]
+    pub(super) fn changes_something(&self) {
+        self.program.changes_something();
+    }
+    /// Calls this when a thread yields in a call that blocks.
+    pub(super) fn on_yield(&self, hook: program_clock::Hook) {
+        self.program.on_yield(hook);
     }
     /// A call went on by itself after so many looks in vain; whether it can be relied on to need that many `is_known`.
     pub(super) fn went_on_after(&self, looks: u32, is_known: bool) {
@@ -371,7 +398,8 @@ impl VirtualClock {
     fn runs_on(&self) -> bool {
         let now = self.program.now();
         let until = self.sees_until.load(Ordering::Relaxed).min(self.program.first_due());
-        if now >= until || self.deadlines() != self.deadlines_known.load(Ordering::Relaxed) || self.page.is_over() {
+        // Where threads have turns, another one's comes when this one stands.
+        if now >= until || self.program.takes_turns() || self.deadlines() != self.deadlines_known.load(Ordering::Relaxed) || self.page.is_over() {
             return false;
         }
         self.program.may_run_until(until.min(now + self.ahead));
@@ -424,6 +452,11 @@ impl VirtualClock {
     }
 
     fn stand_still(&self, waits_for: WaitsFor, until: u64, gone: impl Fn() -> bool) -> Option<Verdict> {
+        // Where threads have turns, the others rest while one of them tells that the process stands.
+        let order = self.program.order();
+        if order.is_some_and(|order| !(order.rest)(waits_for != WaitsFor::Time)) {
+            return self.lock().verdict;
+        }
         // The library's own reads of clocks are real.
         self.program.enter();
         let standing = self.lock();
@@ -432,6 +465,9 @@ impl VirtualClock {
             None => self.lead(standing, waits_for, until, gone),
         };
         self.program.leave();
+        if let Some(order) = order {
+            (order.has_led)();
+        }
         verdict
     }
 

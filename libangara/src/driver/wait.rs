@@ -164,9 +164,9 @@ impl Adapter {
     pub(crate) fn stand_once(&self, waits_for: WaitsFor, might_go_on: bool, what: &dyn Fn() -> String) -> Result<bool> {
         let Some(clock) = self.clock() else { return Ok(true) };
         let since = clock.since_begin();
-        clock.page.might_go_on(might_go_on);
+        clock.might_go_on(might_go_on);
         let verdict = self.stand_for(clock, waits_for, Some(what));
-        clock.page.might_go_on(false);
+        clock.has_stood(might_go_on);
         match verdict? {
             Verdict::Go => Ok(true),
             Verdict::Doubt => Ok(false),

@@ -106,6 +106,19 @@ pub struct Mailbox {
 // SAFETY: `base` leads into a shared mapping that lives as long as the job, which may be used from any thread.
 unsafe impl Send for Mailbox {}
 
+/// Stands for a mailbox.
+pub struct Stander {
+    job: Arc<Job>,
+    waits_for: WaitsFor,
+}
+
+impl Stander {
+    /// As [`Mailbox::stand`].
+    pub fn stand(&self, might_go_on: bool, what: &dyn Fn() -> String) -> Result<bool> {
+        self.job.adapter.stand_once(self.waits_for, might_go_on, what)
+    }
+}
+
 impl Mailbox {
     /// Bytes of the longest message where PEs are few; [`Mailbox::message_max`] is less where they are many.
     pub const MESSAGE_MOST: usize = layout::MESSAGE_MOST;
@@ -224,7 +237,8 @@ impl Mailbox {
         Ok(came)
     }
 
-    fn see_who_has_freed(&mut self) {
+    /// Those to whom messages were refused may have made room.
+    pub fn see_who_has_freed(&mut self) {
         let mut blocked = std::mem::take(&mut self.blocked);
         blocked.retain(|index| !self.has_been_freed(&self.outgoing[usize::from(*index)]));
         self.blocked = blocked;
@@ -234,10 +248,16 @@ impl Mailbox {
     /// said where nothing can.
     /// Whoever `might_go_on` by itself is told first that nothing can come, by `false`.
     pub fn stand(&mut self, might_go_on: bool, what: &dyn Fn() -> String) -> Result<bool> {
-        let waits_for = WaitsFor::Message(self.at, self.me.generation);
-        let may_come = self.has_something() || self.job.adapter.stand_once(waits_for, might_go_on, what)?;
+        let may_come = self.stander().map_or(Ok(true), |stander| stander.stand(might_go_on, what))?;
         self.see_who_has_freed();
         Ok(may_come)
+    }
+
+    /// What stands for this mailbox while other threads use it; nothing if something may have come already. Afterwards
+    /// [`Mailbox::see_who_has_freed`] is to be called.
+    pub fn stander(&self) -> Option<Stander> {
+        let waits_for = WaitsFor::Message(self.at, self.me.generation);
+        (!self.has_something()).then(|| Stander { job: Arc::clone(&self.job), waits_for })
     }
 
     /// [`Mailbox::wait`] where time is virtual: the longer it has waited, the longer until it looks again.

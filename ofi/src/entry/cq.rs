@@ -5,7 +5,7 @@ use crate::abi::constants::*;
 use crate::abi::ops::*;
 use crate::abi::structs::*;
 use crate::process::{provider, wait_for};
-use crate::provider::Provider;
+use crate::provider::{Provider, stand_if_it_is_to};
 use crate::provider::objects::{Done, Queue};
 use std::time::Duration;
 
@@ -163,7 +163,10 @@ unsafe fn read_now(cq: *mut FidCq, out: Out) -> isize {
             match object.take(&mut provider, &out) {
                 Some(taken) => taken,
                 None if provider.state.broken.is_some() => Err(errno::EIO),
-                None => Err(errno::EAGAIN),
+                None => {
+                    stand_if_it_is_to(provider);
+                    Err(errno::EAGAIN)
+                }
             }
         }
     })

@@ -12,12 +12,14 @@ mod send;
 #[cfg(test)]
 mod tests;
 mod transfer;
+mod turns;
 mod waits;
 
 pub(crate) use names::Names;
 pub(crate) use post::{Receive, Tagged};
 pub(crate) use rma::{Access, AtomicCall};
 pub(crate) use send::SendCall;
+pub(crate) use turns::stand_if_it_is_to;
 
 use crate::abi::constants::errno;
 use crate::matching::Source;
@@ -134,6 +136,10 @@ pub(crate) struct ProviderState {
     pub(crate) vain: u32,
     /// The number of that call.
     vain_in: u32,
+    /// It is to stand once it has no lock that other threads need ...
+    is_to_stand: bool,
+    /// ... which is where it yields, if it does. The number of the last call in which somebody has.
+    yields_in: Option<u32>,
     /// [`VAIN`] here.
     vain_most: u32,
     /// Where time is virtual: the next message to be sent has cost what it costs ...
@@ -168,6 +174,7 @@ impl Provider {
         let busy = job.n_pes() + usize::from(by_ring);
         let crowded = std::thread::available_parallelism().is_ok_and(|cores| busy > cores.get());
         let messages = noted::Messages::begin(&job);
+        job.adapter().on_yield(turns::yields);
         let state = ProviderState {
             job,
             me,
@@ -193,6 +200,8 @@ impl Provider {
             idle: 0,
             vain: 0,
             vain_in: 0,
+            is_to_stand: false,
+            yields_in: None,
             vain_most: if std::env::var_os(OPEN_MPI).is_some() { VAIN_OPEN_MPI } else { VAIN },
             has_paid: false,
             gap_ends: 0,
@@ -226,6 +235,7 @@ impl Provider {
         }
         if came {
             self.state.idle = 0;
+            self.state.job.adapter().changes_something();
             if self.state.quiet.is_some() {
                 self.state.quiet_is_over();
             }
@@ -239,8 +249,9 @@ impl Provider {
     fn waits_in_a_call(&mut self, call: u32) {
         if self.state.vain_in != call {
             // What another call has done, or looked for, counts in that one alone.
-            self.state.goes_on();
+            self.state.ends_looks();
             (self.state.vain_in, self.state.vain, self.state.in_doubt) = (call, 0, false);
+            self.state.is_to_stand = false;
         }
         self.state.vain += 1;
         let enough = if self.state.in_doubt { VAIN_AT_LAST } else { self.state.vain_most };
@@ -250,13 +261,14 @@ impl Provider {
         {
             return;
         }
+        if self.state.job.adapter().takes_turns() {
+            self.state.is_to_stand = true;
+            return;
+        }
         self.state.vain = 0;
         let Provider { mailbox, state } = self;
-        match mailbox.stand(!state.in_doubt, &|| state.under_way().unwrap_or_else(|| waits::NOTHING.into())) {
-            Err(e @ angara::Error::Deadlock { .. }) => state.waits_in_vain(&e),
-            Err(e) => state.breaks(&e),
-            Ok(may_come) => state.in_doubt = !may_come,
-        }
+        let stood = mailbox.stand(!state.in_doubt, &|| state.what_it_waits_for());
+        state.has_stood(stood);
     }
 
     fn look_after_peers(&mut self) {
@@ -426,9 +438,25 @@ impl Provider {
 }
 
 impl ProviderState {
+    /// A stand for a message has ended: something may have come, or not.
+    fn has_stood(&mut self, stood: angara::Result<bool>) {
+        match stood {
+            Err(e @ angara::Error::Deadlock { .. }) => self.waits_in_vain(&e),
+            Err(e) => self.breaks(&e),
+            Ok(may_come) => self.in_doubt = !may_come,
+        }
+    }
+
     /// The library above has something to do, or is told of something, without a message that has come just now.
     #[inline]
     pub(crate) fn goes_on(&mut self) {
+        self.job.adapter().changes_something();
+        self.ends_looks();
+    }
+
+    /// Looks in vain that come after this are counted from 0.
+    #[inline]
+    fn ends_looks(&mut self) {
         if self.vain > 0 || self.in_doubt {
             self.went_on();
         }

@@ -17,7 +17,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// Operations that are named one by one.
 const NAMED: usize = 5;
 /// A library that waits for messages of its own has posted buffers for all of them together.
-pub(super) const NOTHING: &str = "MPI: any message; nothing of the program's is posted or under way";
+const NOTHING: &str = "MPI: any message; nothing of the program's is posted or under way";
 /// Bits of a tag that are MPI's with MPICH (`MPIDI_OFI_TAG_BITS_a`). Open MPI has one more, the sign.
 const MPI_TAG: u64 = (1 << 31) - 1;
 /// Open MPI's own messages have tags between this and 0.
@@ -39,7 +39,7 @@ impl Provider {
         }
         quiet.written = Some(now);
         self.state.look_after_awaited();
-        let text = self.state.under_way().unwrap_or_else(|| NOTHING.into());
+        let text = self.state.what_it_waits_for();
         self.state.job.adapter().note_wait(now - since, &text);
     }
 }
@@ -63,6 +63,11 @@ impl ProviderState {
         if gone.contains(&true) {
             self.eps.ids(|_| true).into_iter().for_each(|ep| self.end_receives_from(ep, &gone));
         }
+    }
+
+    /// What is under way, in words.
+    pub(super) fn what_it_waits_for(&self) -> String {
+        self.under_way().unwrap_or_else(|| NOTHING.into())
     }
 
     /// Receives without a message, operations that a peer has not ended, and messages without a receive.
