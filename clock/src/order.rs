@@ -20,7 +20,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// For the driver and for those that wrap calls.
-pub(crate) const ORDER: Order = Order { take, rest, has_led, begin, end };
+pub(crate) const ORDER: Order = Order { take, rest, has_led, others_rest, begin, end };
 
 /// Times on the wall after which the thread that is next looks again whether others run: at first, and at most.
 const SLICES: [Duration; 2] = [Duration::from_micros(50), Duration::from_millis(1)];
@@ -46,7 +46,7 @@ struct List {
     threads: Vec<Thread>,
     /// The last number that was given.
     last: u64,
-    /// A thread tells the data plane that the process stands.
+    /// A thread tells the data plane that the process stands, or is about to: nobody else goes on.
     leads: bool,
     /// How often the process has stood.
     stands: u64,
@@ -134,6 +134,9 @@ impl Wait {
             (self.slice, self.limit) = (SLICES[0], Instant::now() + LIMIT);
             return;
         }
+        self.looks_again(locked);
+    }
+    fn looks_again(&mut self, locked: &mut Locked) {
         locked.wait(&self.wake, self.slice);
         self.slice = (self.slice * 2).min(SLICES[1]);
         if Instant::now() >= self.limit {
@@ -227,7 +230,10 @@ impl List {
         let rests = |thread: &Thread| match thread.state {
             State::Runs => true,
             State::Wants => false,
-            State::Stands { .. } => !is_to_look(thread.state, changes),
+            // The first one of several that stand for the same.
+            State::Stands { .. } => {
+                !is_to_look(thread.state, changes) && (thread.number > me || !matches!(own, Some(State::Stands { .. })))
+            }
             // The first one of these, and before others: nothing that comes later may have happened then.
             State::Passes => own == Some(State::Passes) && thread.number > me,
             State::Sleeps { until } => until > now,
@@ -343,6 +349,35 @@ extern "C" fn has_led() {
     list.threads.iter_mut().filter(|thread| is_over(thread.state)).for_each(|thread| thread.state = State::Wants);
     list.set(me, State::Wants);
     List::take(&mut locked, me);
+}
+
+/// No other thread goes on before time passes. Waits until that is known: what the calling thread does next must not depend on
+/// how fast others are on the wall.
+extern "C" fn others_rest() -> bool {
+    let me = me();
+    let mut locked = Locked::new();
+    let mut wait = Wait::begin(&mut locked, me);
+    // It waits here with its turn, which nobody is to take from it.
+    locked.list().leads = true;
+    let rest = loop {
+        let (now, changes) = (program().now(), program().changes());
+        let rests = |state| match state {
+            State::Runs | State::Passes => true,
+            State::Wants => false,
+            State::Stands { .. } => !is_to_look(state, changes),
+            State::Sleeps { until } => until > now,
+        };
+        let list = locked.list();
+        if !list.threads.iter().all(|thread| thread.number == me || rests(thread.state)) {
+            break false;
+        }
+        if list.is_quiet(me) {
+            break true;
+        }
+        wait.looks_again(&mut locked);
+    };
+    locked.list().leads = false;
+    rest
 }
 
 fn is_asleep(me: u64) -> bool {

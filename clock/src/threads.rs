@@ -72,6 +72,9 @@ impl Place {
         let taken = DUE.iter().position(free);
         if let Some(i) = taken {
             USED.fetch_max(i + 1, Ordering::AcqRel);
+            if order::is_on() {
+                program().must_stand_by(until);
+            }
             program().waits();
         }
         // Without a place it is due all the same, at the latest when as much time has passed on the wall.
@@ -143,6 +146,7 @@ impl Drop for Uncancelled {
 /// time has come.
 pub(crate) fn wait<R>(until: Option<u64>, mut look: impl FnMut(Option<u64>) -> Option<R>) -> Ended<R> {
     let _uncancelled = Uncancelled::begin();
+    order::take();
     program().pass_computing();
     let (before, at) = (handled(), until.unwrap_or(FREE));
     // No time on the wall before somebody is seen to run.

@@ -28,7 +28,7 @@ pub fn lines(doubted: &[Doubted]) -> Vec<String> {
 
 fn why(reason: Doubts, looks: u32) -> String {
     match reason {
-        Doubts::THREADS => "several threads wait in calls, and poll in an order that another run may not have".into(),
+        Doubts::THREADS => "several threads run at once, in an order that another run may not have".into(),
         Doubts::LOOKS => format!(
             "the MPI library went on by itself after {looks} looks in vain, which is more than it is known to need"
         ),

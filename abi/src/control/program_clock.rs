@@ -155,6 +155,8 @@ pub struct Order {
     pub rest: extern "C" fn(bool) -> bool,
     /// The process has stood, as the former said it was to; returns when it is the calling thread's turn.
     pub has_led: Hook,
+    /// True if no other thread goes on before time passes.
+    pub others_rest: extern "C" fn() -> bool,
     /// Several threads may make calls from now on ...
     pub begin: Hook,
     /// ... and none does any more.

@@ -399,7 +399,8 @@ impl VirtualClock {
         let now = self.program.now();
         let until = self.sees_until.load(Ordering::Relaxed).min(self.program.first_due());
         // Where threads have turns, another one's comes when this one stands.
-        if now >= until || self.program.takes_turns() || self.deadlines() != self.deadlines_known.load(Ordering::Relaxed) || self.page.is_over() {
+        let others_want = || self.program.order().is_some_and(|order| !(order.others_rest)());
+        if now >= until || self.deadlines() != self.deadlines_known.load(Ordering::Relaxed) || self.page.is_over() || others_want() {
             return false;
         }
         self.program.may_run_until(until.min(now + self.ahead));
@@ -566,7 +567,10 @@ impl VirtualClock {
     /// The PE goes on at this time of the network; what the program's clock says then.
     pub(super) fn goes_on(&self, time: u64) -> u64 {
         let base = self.base.load(Ordering::Relaxed);
-        self.program.go_on(base + time, base + time + self.ahead);
+        let ahead = base + time + self.ahead;
+        // A thread that sleeps has its turn when it is due.
+        let until = if self.program.takes_turns() { ahead.min(self.program.first_due()) } else { ahead };
+        self.program.go_on(base + time, until);
         self.sees_until.store(base + self.page.sees_until(), Ordering::Relaxed);
         base + time
     }
