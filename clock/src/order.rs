@@ -149,7 +149,14 @@ impl Wait {
 impl List {
     fn add(&mut self, tid: i32) -> u64 {
         self.last += 1;
-        self.threads.push(Thread { number: self.last, tid, state: State::Runs, wake: Arc::default(), seen: None, left_alone: false });
+        self.threads.push(Thread {
+            number: self.last,
+            tid,
+            state: State::Runs,
+            wake: Arc::default(),
+            seen: None,
+            left_alone: false,
+        });
         self.last
     }
     fn thread(&mut self, number: u64) -> Option<&mut Thread> {
@@ -238,9 +245,7 @@ impl List {
             State::Passes => own == Some(State::Passes) && thread.number > me,
             State::Sleeps { until } => until > now,
         };
-        !self.leads
-            && self.threads.iter().all(|thread| thread.number == me || rests(thread))
-            && self.is_quiet(me)
+        !self.leads && self.threads.iter().all(|thread| thread.number == me || rests(thread)) && self.is_quiet(me)
     }
 
     /// Threads that run without end, or compute for very long, are not waited for any more.

@@ -114,7 +114,11 @@ pub(crate) unsafe extern "C-unwind" fn pthread_create(
 /// # Safety
 /// As the function of libc.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C-unwind" fn thrd_create(thread: *mut c_void, routine: Routine11, argument: *mut c_void) -> c_int {
+pub(crate) unsafe extern "C-unwind" fn thrd_create(
+    thread: *mut c_void,
+    routine: Routine11,
+    argument: *mut c_void,
+) -> c_int {
     let create = real!(thrd_create: fn(*mut c_void, Routine11, *mut c_void) -> c_int);
     Work::begin(routine, argument, of_program11 as Routine11, |routine, argument| create(thread, routine, argument))
 }

@@ -172,9 +172,7 @@ pub(crate) fn wait<R>(until: Option<u64>, mut look: impl FnMut(Option<u64>) -> O
         let may_pass = match &asleep {
             Some(asleep) => asleep.may_pass(),
             None => {
-                quiet::is_alone()
-                    || has_all_time(at) && quiet::is_quiet()
-                    || patience.is_some_and(clocks::has_passed)
+                quiet::is_alone() || has_all_time(at) && quiet::is_quiet() || patience.is_some_and(clocks::has_passed)
             }
         };
         if may_pass {

@@ -231,6 +231,59 @@ fn a_tool_that_wraps_calls_sees_all_of_them() {
     test.assert_clean();
 }
 
+/// Lines of `tests/c/mpi/threads.c`: rank, thread, and nanoseconds of its clock.
+fn thread_times(done: &Finished) -> Vec<(&str, u64)> {
+    let time = |line: &'_ str| line.rsplit(' ').next().and_then(|ns| ns.parse().ok());
+    done.stdout.lines().map(|line| (line, time(line).unwrap_or_else(|| panic!("no time: {done}")))).collect()
+}
+
+#[test]
+fn threads_that_communicate_at_once_are_the_same_to_the_byte() {
+    let test = Test::new("virtual-mpi-threads-order");
+    for (name, program) in built(&test, "threads") {
+        if name == "Open MPI" {
+            // Its messages by libfabric are not for several threads.
+            continue;
+        }
+        for (ranks, threads) in [("2", "2"), ("3", "4"), ("2", "8")] {
+            let once = || run(&test, &["-n", ranks], &program, &["exchange", threads, "20"]).success();
+            let first = once();
+            assert!(!first.stderr.contains("doubtful"), "{name}: {first}");
+            for _ in 0..3 {
+                assert_eq!(once().stdout, first.stdout, "{name}, {threads} threads");
+            }
+        }
+    }
+    test.assert_clean();
+}
+
+#[test]
+fn a_thread_hears_of_its_own_rank_when_that_happens() {
+    let Some(venv) = mpich() else { return };
+    let test = Test::new("virtual-mpi-threads-own");
+    let program = compile(&test, "threads", venv.join("bin/mpicc"));
+    // A thread sends 3 ms after the other one has begun to wait, which costs less than 100 ns, or to test, with a look of 50 ns and
+    // at most 500 ns between two turns.
+    for (mode, ns) in [("own", 100), ("poll", 1200)] {
+        for ranks in ["1", "2"] {
+            let done = run(&test, &["-n", ranks], &program, &[mode]).success();
+            for (line, at) in thread_times(&done) {
+                let late = (at % 1_000_000_000).checked_sub(3_000_000);
+                assert!(late.is_some_and(|late| late < ns), "{mode}: {line}: {done}");
+            }
+            assert!(!done.stderr.contains("doubtful"), "{done}");
+        }
+    }
+    // What a thread computes until it sends takes no time, however long it runs.
+    let done = run(&test, &["-n", "2"], &program, &["computes"]).success();
+    assert!(thread_times(&done).iter().all(|(_, at)| at % 1_000_000_000 < 1_000), "{done}");
+    assert!(!done.stderr.contains("doubtful"), "{done}");
+    // One that runs without end is not waited for, and that is said.
+    let done = run(&test, &["-n", "1"], &program, &["spins"]).success();
+    assert!(done.stdout.contains("0.0 has 5") && done.stderr.contains("several threads run at once"), "{done}");
+    test.assert_clean();
+}
+
 #[test]
 fn threads_that_communicate_at_once_end_and_keep_their_calendar() {
     let test = Test::new("virtual-mpi-threads");

@@ -400,7 +400,11 @@ impl VirtualClock {
         let until = self.sees_until.load(Ordering::Relaxed).min(self.program.first_due());
         // Where threads have turns, another one's comes when this one stands.
         let others_want = || self.program.order().is_some_and(|order| !(order.others_rest)());
-        if now >= until || self.deadlines() != self.deadlines_known.load(Ordering::Relaxed) || self.page.is_over() || others_want() {
+        if now >= until
+            || self.deadlines() != self.deadlines_known.load(Ordering::Relaxed)
+            || self.page.is_over()
+            || others_want()
+        {
             return false;
         }
         self.program.may_run_until(until.min(now + self.ahead));

@@ -5,8 +5,8 @@ use crate::abi::constants::*;
 use crate::abi::ops::*;
 use crate::abi::structs::*;
 use crate::process::{provider, wait_for};
-use crate::provider::{Provider, stand_if_it_is_to};
 use crate::provider::objects::{Done, Queue};
+use crate::provider::{Provider, stand_if_it_is_to};
 use std::time::Duration;
 
 #[repr(C)]
