@@ -5,7 +5,7 @@ use crate::bells::Bell;
 use crate::clocks::{self, EPOCH, S};
 use crate::real::real;
 use crate::threads::{Ended, cancellable, nanoseconds, wait};
-use crate::{BEGIN_AT, LATEST, NS, fail, program};
+use crate::{BEGIN_AT, LATEST, NS, fail, order, program};
 use libc::{c_char, c_int, c_uint, c_void, clockid_t, mqd_t, pthread_t, size_t, ssize_t, timespec};
 
 /// Any of the objects that are waited for.
@@ -139,6 +139,13 @@ pub(crate) unsafe extern "C-unwind" fn sem_clockwait(semaphore: Object, clock: c
         Some(due) => until_or_interrupted(due, ask) as c_int,
         None => real!(sem_clockwait: fn(Object, clockid_t, At) -> c_int)(semaphore, clock, at),
     })
+}
+
+/// # Safety
+/// As the function of libc.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C-unwind" fn pthread_join(thread: pthread_t, to: *mut Object) -> c_int {
+    order::joins(thread, || real!(pthread_join: fn(pthread_t, *mut Object) -> c_int)(thread, to))
 }
 
 /// # Safety

@@ -13,7 +13,7 @@
 use crate::{program, quiet, turns};
 use angara_abi::doubts::Doubts;
 use angara_abi::program_clock::Order;
-use libc::{c_void, pthread_key_t};
+use libc::{c_int, c_void, pthread_key_t, pthread_t};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 pub(crate) const ORDER: Order = Order { take, rest, has_led, others_rest, begin, end };
 
 /// Times on the wall after which the thread that is next looks again whether others run: at first, and at most.
-const SLICES: [Duration; 2] = [Duration::from_micros(50), Duration::from_millis(1)];
+const SLICES: [Duration; 2] = [Duration::from_micros(200), Duration::from_millis(1)];
 /// The same of all others, who are woken when they are next.
 const OTHERS: Duration = Duration::from_millis(100);
 /// A thread that runs for longer than that without a call is waited for no more, until its next call. Ours.
@@ -54,8 +54,9 @@ struct List {
 
 struct Thread {
     number: u64,
-    /// The kernel's number, or 0 before it has begun.
+    /// The kernel's number, or 0 before it has begun; and libc's.
     tid: i32,
+    handle: pthread_t,
     state: State,
     /// What wakes it when it is next.
     wake: Arc<Condvar>,
@@ -75,6 +76,8 @@ enum State {
     Stands { changes: u32 },
     /// It waits until others have come as far.
     Passes,
+    /// It waits for the end of the thread of this number.
+    Joins { number: u64 },
     /// It sleeps until this time, or waits until then at most.
     Sleeps { until: u64 },
 }
@@ -147,17 +150,26 @@ impl Wait {
 }
 
 impl List {
-    fn add(&mut self, tid: i32) -> u64 {
+    fn add(&mut self) -> u64 {
         self.last += 1;
         self.threads.push(Thread {
             number: self.last,
-            tid,
+            tid: 0,
+            handle: 0,
             state: State::Runs,
             wake: Arc::default(),
             seen: None,
             left_alone: false,
         });
         self.last
+    }
+    /// The calling thread has this number.
+    fn begins(&mut self, number: u64) {
+        ME.set(number);
+        if let Some(thread) = self.thread(number) {
+            // SAFETY: takes nothing.
+            thread.tid = unsafe { libc::gettid() };
+        }
     }
     fn thread(&mut self, number: u64) -> Option<&mut Thread> {
         self.threads.iter_mut().find(|thread| thread.number == number)
@@ -235,7 +247,7 @@ impl List {
         let (now, changes) = (program().now(), program().changes());
         let own = self.thread(me).map(|thread| thread.state);
         let rests = |thread: &Thread| match thread.state {
-            State::Runs => true,
+            State::Runs | State::Joins { .. } => true,
             State::Wants => false,
             // The first one of several that stand for the same.
             State::Stands { .. } => {
@@ -281,14 +293,10 @@ fn me() -> u64 {
     if me != NOBODY {
         return me;
     }
-    let me = Locked::new().list().add(gettid());
-    ME.set(me);
+    let mut locked = Locked::new();
+    let me = locked.list().add();
+    locked.list().begins(me);
     me
-}
-
-fn gettid() -> i32 {
-    // SAFETY: takes nothing.
-    unsafe { libc::gettid() }
 }
 
 /// Threads take turns.
@@ -367,7 +375,7 @@ extern "C" fn others_rest() -> bool {
     let rest = loop {
         let (now, changes) = (program().now(), program().changes());
         let rests = |state| match state {
-            State::Runs | State::Passes => true,
+            State::Runs | State::Passes | State::Joins { .. } => true,
             State::Wants => false,
             State::Stands { .. } => !is_to_look(state, changes),
             State::Sleeps { until } => until > now,
@@ -487,7 +495,14 @@ pub(crate) fn makes_thread() -> u64 {
         begins_now();
     }
     take();
-    Locked::new().list().add(0)
+    Locked::new().list().add()
+}
+
+/// It has made it: libc's handle of that thread.
+pub(crate) fn thread_made(number: u64, handle: pthread_t) {
+    if let Some(thread) = Locked::new().list().thread(number) {
+        thread.handle = handle;
+    }
 }
 
 /// The calling thread is the one of this number.
@@ -495,23 +510,43 @@ pub(crate) fn thread_begins(number: u64) {
     if number == NOBODY {
         return;
     }
-    ME.set(number);
+    Locked::new().list().begins(number);
     // However it ends, what is kept under the key is given to its destructor.
     // SAFETY: a key, and a value that is only a number.
     unsafe { libc::pthread_setspecific(key(), number as usize as *const c_void) };
-    if let Some(thread) = Locked::new().list().thread(number) {
-        thread.tid = gettid();
-    }
 }
 
 /// The thread of this number has ended, or was not made.
 pub(crate) fn thread_ends(number: u64) {
     let mut locked = Locked::new();
-    locked.list().threads.retain(|thread| thread.number != number);
+    let list = locked.list();
+    list.threads.retain(|thread| thread.number != number);
+    let joins = list.threads.iter_mut().filter(|thread| thread.state == State::Joins { number });
+    joins.for_each(|thread| thread.state = State::Runs);
     if TURN.load(Ordering::Relaxed) == number {
         TURN.store(NOBODY, Ordering::Relaxed);
     }
     locked.list().wakes_next();
+}
+
+/// The calling thread waits, by `join`, for the end of another one.
+pub(crate) fn joins(handle: pthread_t, join: impl FnOnce() -> c_int) -> c_int {
+    if !is_on() || program().is_real() || program().is_in_call() {
+        return join();
+    }
+    let me = me();
+    let mut locked = Locked::new();
+    let other = locked.list().threads.iter().find(|thread| thread.handle == handle && thread.number != me);
+    if let Some(number) = other.map(|thread| thread.number) {
+        locked.list().set(me, State::Joins { number });
+    }
+    drop(locked);
+    let result = join();
+    let mut locked = Locked::new();
+    if let Some(thread) = locked.list().thread(me) {
+        thread.state = State::Runs;
+    }
+    result
 }
 
 unsafe extern "C" fn has_ended(number: *mut c_void) {

@@ -56,7 +56,16 @@ impl<R> Work<R> {
     /// Makes a thread by `create`. One that the program makes is the program's. One that is made before the program begins,
     /// inside a call of a message-passing library, or by such a thread, is a library's: it keeps real time where that library has
     /// such threads.
-    fn begin(routine: R, argument: *mut c_void, ours: R, create: impl FnOnce(R, *mut c_void) -> c_int) -> c_int {
+    ///
+    /// # Safety
+    /// `create` writes the thread's handle to `made`, unless it fails.
+    unsafe fn begin(
+        made: *const pthread_t,
+        routine: R,
+        argument: *mut c_void,
+        ours: R,
+        create: impl FnOnce(R, *mut c_void) -> c_int,
+    ) -> c_int {
         if program().is_real() || program().is_in_call() {
             return create(routine, argument);
         }
@@ -67,6 +76,9 @@ impl<R> Work<R> {
             order::thread_ends(number);
             // SAFETY: made above, and given to nobody.
             drop(unsafe { Box::from_raw(work) });
+        } else {
+            // SAFETY: the caller's contract.
+            order::thread_made(number, unsafe { made.read() });
         }
         result
     }
@@ -106,19 +118,21 @@ pub(crate) unsafe extern "C-unwind" fn pthread_create(
     argument: *mut c_void,
 ) -> c_int {
     let create = real!(pthread_create: fn(*mut pthread_t, *const pthread_attr_t, Routine, *mut c_void) -> c_int);
-    Work::begin(routine, argument, of_program as Routine, |routine, argument| {
-        create(thread, attributes, routine, argument)
-    })
+    let create = |routine, argument| create(thread, attributes, routine, argument);
+    // SAFETY: as libc does it.
+    unsafe { Work::begin(thread, routine, argument, of_program as Routine, create) }
 }
 
 /// # Safety
 /// As the function of libc.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C-unwind" fn thrd_create(
-    thread: *mut c_void,
+    thread: *mut pthread_t,
     routine: Routine11,
     argument: *mut c_void,
 ) -> c_int {
-    let create = real!(thrd_create: fn(*mut c_void, Routine11, *mut c_void) -> c_int);
-    Work::begin(routine, argument, of_program11 as Routine11, |routine, argument| create(thread, routine, argument))
+    let create = real!(thrd_create: fn(*mut pthread_t, Routine11, *mut c_void) -> c_int);
+    let create = |routine, argument| create(thread, routine, argument);
+    // SAFETY: as libc does it. Handles of C11 are those of POSIX.
+    unsafe { Work::begin(thread, routine, argument, of_program11 as Routine11, create) }
 }

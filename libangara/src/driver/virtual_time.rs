@@ -490,7 +490,7 @@ impl VirtualClock {
     ) -> Option<Verdict> {
         let waits = waits_for != WaitsFor::Time;
         standing.led = Some(Lead { waits, deadline: until.min(self.program.first_due()) });
-        if waits && std::mem::take(&mut standing.released) {
+        if waits && std::mem::take(&mut standing.released) && !self.program.takes_turns() {
             // A thread that has slept goes on now, before the event that this thread waits for.
             drop(standing);
             self.let_others_run();
