@@ -26,8 +26,11 @@ pub(crate) const ORDER: Order = Order { take, rest, has_led, others_rest, begin,
 const SLICES: [Duration; 2] = [Duration::from_micros(200), Duration::from_millis(1)];
 /// The same of all others, who are woken when they are next.
 const OTHERS: Duration = Duration::from_millis(100);
-/// A thread that runs for longer than that without a call is waited for no more, until its next call. Ours.
+/// A thread that runs for longer than that without a call is waited for no more, until its next call. Next time, if it did go on
+/// when others had, for a part of that, down to the least. Ours.
 const LIMIT: Duration = Duration::from_secs(5);
+const LIMIT_PART: u32 = 8;
+const LIMIT_LEAST: Duration = Duration::from_millis(1);
 /// Nobody has the turn. Numbers of threads begin behind it.
 const NOBODY: u64 = 0;
 
@@ -64,6 +67,8 @@ struct Thread {
     seen: Option<u64>,
     /// It has run for too long: nobody waits for it.
     left_alone: bool,
+    /// How long that is.
+    limit: Duration,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -86,6 +91,10 @@ impl Thread {
     /// It may run, for all that is known. One that sleeps may have been answered, and not have gone on yet.
     fn may_run(&self) -> bool {
         matches!(self.state, State::Runs | State::Sleeps { .. }) && !self.left_alone
+    }
+    /// It was seen to run after so long a wait, which is too long.
+    fn runs_for(&self, waited: Duration) -> bool {
+        self.state == State::Runs && self.seen.is_none() && !self.left_alone && waited >= self.limit
     }
 }
 
@@ -123,18 +132,18 @@ struct Wait {
     me: u64,
     wake: Arc<Condvar>,
     slice: Duration,
-    limit: Instant,
+    began: Instant,
 }
 
 impl Wait {
     fn begin(locked: &mut Locked, me: u64) -> Wait {
         let wake = locked.list().thread(me).map(|thread| Arc::clone(&thread.wake)).unwrap_or_default();
-        Wait { me, wake, slice: SLICES[0], limit: Instant::now() + LIMIT }
+        Wait { me, wake, slice: SLICES[0], began: Instant::now() }
     }
     fn goes_on(&mut self, locked: &mut Locked) {
         if locked.list().next() != Some(self.me) {
             locked.wait(&self.wake, OTHERS);
-            (self.slice, self.limit) = (SLICES[0], Instant::now() + LIMIT);
+            (self.slice, self.began) = (SLICES[0], Instant::now());
             return;
         }
         self.looks_again(locked);
@@ -142,10 +151,7 @@ impl Wait {
     fn looks_again(&mut self, locked: &mut Locked) {
         locked.wait(&self.wake, self.slice);
         self.slice = (self.slice * 2).min(SLICES[1]);
-        if Instant::now() >= self.limit {
-            locked.list().leaves_alone();
-            self.limit = Instant::now() + LIMIT;
-        }
+        locked.list().leaves_alone(self.began.elapsed());
     }
 }
 
@@ -160,6 +166,7 @@ impl List {
             wake: Arc::default(),
             seen: None,
             left_alone: false,
+            limit: LIMIT,
         });
         self.last
     }
@@ -261,9 +268,10 @@ impl List {
     }
 
     /// Threads that run without end, or compute for very long, are not waited for any more.
-    fn leaves_alone(&mut self) {
-        for thread in self.threads.iter_mut().filter(|thread| thread.state == State::Runs && thread.seen.is_none()) {
+    fn leaves_alone(&mut self, waited: Duration) {
+        for thread in self.threads.iter_mut().filter(|thread| thread.runs_for(waited)) {
             thread.left_alone = true;
+            thread.limit = (thread.limit / LIMIT_PART).max(LIMIT_LEAST);
             program().doubts(Doubts::THREADS);
             if TURN.load(Ordering::Relaxed) == thread.number {
                 TURN.store(NOBODY, Ordering::Relaxed);
