@@ -10,7 +10,8 @@
 //! A thread that computes is waited for, up to a limit: it may be about to call. Nothing here allocates while it is locked but
 //! for the list of threads; whoever is in here reads the real clocks, handlers of signals too.
 
-use crate::{program, quiet, turns};
+use crate::quiet::Status;
+use crate::{program, turns};
 use angara_abi::doubts::Doubts;
 use angara_abi::program_clock::Order;
 use libc::{c_int, c_void, pthread_key_t, pthread_t};
@@ -57,9 +58,9 @@ struct List {
 
 struct Thread {
     number: u64,
-    /// The kernel's number, or 0 before it has begun; and libc's.
-    tid: i32,
+    /// libc's number.
     handle: pthread_t,
+    status: Status,
     state: State,
     /// What wakes it when it is next.
     wake: Arc<Condvar>,
@@ -160,8 +161,8 @@ impl List {
         self.last += 1;
         self.threads.push(Thread {
             number: self.last,
-            tid: 0,
             handle: 0,
+            status: Status::UNKNOWN,
             state: State::Runs,
             wake: Arc::default(),
             seen: None,
@@ -174,8 +175,7 @@ impl List {
     fn begins(&mut self, number: u64) {
         ME.set(number);
         if let Some(thread) = self.thread(number) {
-            // SAFETY: takes nothing.
-            thread.tid = unsafe { libc::gettid() };
+            thread.status = Status::own();
         }
     }
     fn thread(&mut self, number: u64) -> Option<&mut Thread> {
@@ -216,7 +216,7 @@ impl List {
         let mut is_known = true;
         for _ in 0..2 {
             for thread in self.threads.iter_mut().filter(|thread| thread.number != me && thread.may_run()) {
-                let seen = if thread.tid == 0 { None } else { quiet::waits(thread.tid) };
+                let seen = thread.status.waits();
                 is_known &= seen.is_some() && seen == thread.seen;
                 thread.seen = seen;
                 if seen.is_none() {

@@ -45,6 +45,9 @@ enum Seen {
     Unknown,
 }
 
+/// Descriptors that stay open have numbers from this one on. Ours.
+const OUT_OF_THE_WAY: c_int = 600;
+
 /// A descriptor that is closed at its end.
 struct File(c_int);
 
@@ -58,6 +61,21 @@ impl File {
     fn read<'a>(&self, how: libc::c_long, to: &'a mut [u8]) -> &'a [u8] {
         // SAFETY: as many bytes as there is room for.
         let n = unsafe { libc::syscall(how, self.0, to.as_mut_ptr(), to.len()) };
+        &to[..usize::try_from(n).unwrap_or(0)]
+    }
+}
+
+impl File {
+    /// The same file under a number that programs do not meet, if there is one.
+    fn out_of_the_way(self) -> File {
+        // SAFETY: a descriptor of ours.
+        let fd = unsafe { libc::fcntl(self.0, libc::F_DUPFD_CLOEXEC, OUT_OF_THE_WAY) };
+        if fd < 0 { self } else { File(fd) }
+    }
+    /// Its beginning, as it is now.
+    fn read_again<'a>(&self, to: &'a mut [u8]) -> &'a [u8] {
+        // SAFETY: as many bytes as there is room for.
+        let n = unsafe { libc::syscall(libc::SYS_pread64, self.0, to.as_mut_ptr(), to.len(), 0) };
         &to[..usize::try_from(n).unwrap_or(0)]
     }
 }
@@ -101,19 +119,36 @@ fn others() -> Seen {
     }
 }
 
-/// How often this thread of the process has given up its core; nothing if it runs. One that has ended waits.
-pub(crate) fn waits(thread: i32) -> Option<u64> {
-    let mut path = [0; 48];
-    let mut rest = &mut path[..];
-    let _ = std::io::Write::write_fmt(&mut rest, format_args!("/proc/self/task/{thread}/status"));
-    switches(libc::AT_FDCWD, &path).unwrap_or(Some(0))
+/// What the kernel says of one thread of the process. Its file stays open, since to open it takes longer than to read it.
+pub(crate) struct Status(Option<File>);
+
+impl Status {
+    /// Of a thread of which nothing is known yet: it runs.
+    pub(crate) const UNKNOWN: Status = Status(None);
+
+    /// Of the calling thread.
+    pub(crate) fn own() -> Status {
+        // SAFETY: takes nothing.
+        let (own, mut name) = (unsafe { libc::gettid() }, [0; 48]);
+        // There is room for the longest one, and for the 0 that ends it.
+        let _ = std::io::Write::write_fmt(&mut &mut name[..], format_args!("/proc/self/task/{own}/status"));
+        let file = File::open(libc::AT_FDCWD, name.as_ptr().cast(), libc::O_RDONLY);
+        Status(file.map(File::out_of_the_way))
+    }
+    /// How often the thread has given up its core; nothing if it runs.
+    pub(crate) fn waits(&self) -> Option<u64> {
+        self.0.as_ref().and_then(|file| switches_in(file.read_again(&mut [0; 4096])))
+    }
 }
 
 /// How often a thread has given up its core, nothing if it runs; nothing at all if it has ended. `name` ends with 0.
 fn switches(directory: c_int, name: &[u8]) -> Option<Option<u64>> {
     let file = File::open(directory, name.as_ptr().cast(), libc::O_RDONLY)?;
-    let mut text = [0; 4096];
-    let text = file.read(libc::SYS_read, &mut text);
+    Some(switches_in(file.read(libc::SYS_read, &mut [0; 4096])))
+}
+
+/// The same as a thread's status says it. One that is not understood runs.
+fn switches_in(text: &[u8]) -> Option<u64> {
     let state = after(text, STATE)?.first()?;
     let mut rest = text;
     let mut switches = 0;
@@ -122,7 +157,7 @@ fn switches(directory: c_int, name: &[u8]) -> Option<Option<u64>> {
         rest = found;
     }
     // Sleeping, or of no use any more.
-    Some(b"SIZX".contains(state).then_some(switches))
+    b"SIZX".contains(state).then_some(switches)
 }
 
 /// Returns what follows a pattern.
