@@ -27,8 +27,8 @@ pub(crate) const ORDER: Order = Order { take, rest, has_led, others_rest, begin,
 const SLICES: [Duration; 2] = [Duration::from_micros(200), Duration::from_millis(1)];
 /// The same of all others, who are woken when they are next.
 const OTHERS: Duration = Duration::from_millis(100);
-/// A thread that runs for longer than that without a call is waited for no more, until its next call. Next time, if it did go on
-/// when others had, for a part of that, down to the least. Ours.
+/// A thread that runs for longer than that without a call is waited for no more, until its next call. From then on those of its
+/// process have a part of that, down to the least: they seem to wait in loops. Ours.
 const LIMIT: Duration = Duration::from_secs(5);
 const LIMIT_PART: u32 = 8;
 const LIMIT_LEAST: Duration = Duration::from_millis(1);
@@ -39,7 +39,8 @@ const NOBODY: u64 = 0;
 static TURN: AtomicU64 = AtomicU64::new(NOBODY);
 /// Threads that are about to have the list.
 static ENTERING: AtomicU32 = AtomicU32::new(0);
-static LIST: Mutex<List> = Mutex::new(List { threads: Vec::new(), last: NOBODY, leads: false, stands: 0 });
+static LIST: Mutex<List> =
+    Mutex::new(List { threads: Vec::new(), last: NOBODY, leads: false, stands: 0, limit: LIMIT });
 
 thread_local! {
     static ME: Cell<u64> = const { Cell::new(NOBODY) };
@@ -54,6 +55,8 @@ struct List {
     leads: bool,
     /// How often the process has stood.
     stands: u64,
+    /// How long a thread that runs is waited for.
+    limit: Duration,
 }
 
 struct Thread {
@@ -68,8 +71,6 @@ struct Thread {
     seen: Option<u64>,
     /// It has run for too long: nobody waits for it.
     left_alone: bool,
-    /// How long that is.
-    limit: Duration,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -92,10 +93,6 @@ impl Thread {
     /// It may run, for all that is known. One that sleeps may have been answered, and not have gone on yet.
     fn may_run(&self) -> bool {
         matches!(self.state, State::Runs | State::Sleeps { .. }) && !self.left_alone
-    }
-    /// It was seen to run after so long a wait, which is too long.
-    fn runs_for(&self, waited: Duration) -> bool {
-        self.state == State::Runs && self.seen.is_none() && !self.left_alone && waited >= self.limit
     }
 }
 
@@ -167,7 +164,6 @@ impl List {
             wake: Arc::default(),
             seen: None,
             left_alone: false,
-            limit: LIMIT,
         });
         self.last
     }
@@ -269,13 +265,20 @@ impl List {
 
     /// Threads that run without end, or compute for very long, are not waited for any more.
     fn leaves_alone(&mut self, waited: Duration) {
-        for thread in self.threads.iter_mut().filter(|thread| thread.runs_for(waited)) {
-            thread.left_alone = true;
-            thread.limit = (thread.limit / LIMIT_PART).max(LIMIT_LEAST);
-            program().doubts(Doubts::THREADS);
+        if waited < self.limit {
+            return;
+        }
+        let runs = |thread: &&mut Thread| thread.state == State::Runs && thread.seen.is_none() && !thread.left_alone;
+        let mut is_over = false;
+        for thread in self.threads.iter_mut().filter(runs) {
+            (thread.left_alone, is_over) = (true, true);
             if TURN.load(Ordering::Relaxed) == thread.number {
                 TURN.store(NOBODY, Ordering::Relaxed);
             }
+        }
+        if is_over {
+            self.limit = (self.limit / LIMIT_PART).max(LIMIT_LEAST);
+            program().doubts(Doubts::THREADS);
         }
     }
 
