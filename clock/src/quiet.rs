@@ -55,7 +55,7 @@ impl File {
     fn open(directory: c_int, name: *const c_char, flags: c_int) -> Option<File> {
         // SAFETY: a name that ends with 0.
         let fd = unsafe { libc::syscall(libc::SYS_openat, directory, name, flags | libc::O_CLOEXEC) } as c_int;
-        (fd >= 0).then_some(File(fd))
+        (fd >= 0).then(|| File(fd))
     }
     /// The next bytes, of a file or (`SYS_getdents64`) of a directory.
     fn read<'a>(&self, how: libc::c_long, to: &'a mut [u8]) -> &'a [u8] {

@@ -4,7 +4,7 @@ use crate::CallKind;
 use crate::real::{Real, file_of, first, in_library};
 use crate::record::{around, turns};
 use angara_abi::doubts::Doubts;
-use angara_abi::program_clock::{Call, Driver, ProgramClock, preloaded};
+use angara_abi::program_clock::{Driver, ProgramClock, preloaded};
 use libc::{c_int, c_void};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -39,7 +39,8 @@ impl<'a> Inside<'a> {
             looks_at_windows(clock, kind);
         }
         let blocks = matches!(kind, CallKind::Waits | CallKind::Windows | CallKind::Shares);
-        clock.begin_call(name, blocks).then_some(Inside { clock, driver })
+        // Not made at all for an inner call: at its end the outer one would end, too.
+        clock.begin_call(name, blocks).then(|| Inside { clock, driver })
     }
 }
 
@@ -119,7 +120,7 @@ pub fn begins_session(routine: &Real, call: impl FnOnce() -> c_int) -> c_int {
     let is_first = SESSIONS.load(Ordering::SeqCst) == 0 && !has_world();
     let result = if is_first {
         clock.begins_late();
-        clock.set_call(Call::OUTSIDE);
+        clock.takes_part();
         let _wall = OnTheWall::begin(clock);
         call()
     } else {
@@ -146,7 +147,7 @@ pub fn makes_contact(routine: &Real, args: &[usize], call: impl FnOnce() -> c_in
 }
 
 fn begins_behind(clock: &ProgramClock, call: impl FnOnce() -> c_int, others_too: impl FnOnce()) -> c_int {
-    clock.set_call(Call::OUTSIDE);
+    clock.takes_part();
     let wall = OnTheWall::begin(clock);
     let result = call();
     let driver = clock.driver().filter(|_| result == 0);

@@ -279,7 +279,7 @@ fn a_thread_hears_of_its_own_rank_when_that_happens() {
     assert!(thread_times(&done).iter().all(|(_, at)| at % 1_000_000_000 < 1_000), "{done}");
     assert!(!done.stderr.contains("doubtful"), "{done}");
     // One that runs without end is not waited for, and that is said.
-    let done = run(&test, &["-n", "1"], &program, &["spins"]).success();
+    let done = run(&test, &["-n", "2"], &program, &["spins"]).success();
     assert!(done.stdout.contains("0.0 has 5") && done.stderr.contains("several threads run at once"), "{done}");
     test.assert_clean();
 }
@@ -415,13 +415,33 @@ fn a_message_up_to_the_eager_limit_is_sent_whatever_its_receiver_does() {
 }
 
 #[test]
+fn what_a_library_calls_of_itself_is_part_of_the_call() {
+    let Some(venv) = mpich() else { return };
+    let test = Test::new("virtual-mpi-inner-calls");
+    let program = compile(&test, "local", venv.join("bin/mpicc"));
+    let path = test.file("written");
+    let once = || run(&test, &["-n", "3"], &program, &["file", &path.display().to_string()]).success();
+    let first = once();
+    // The end of an inner call ended the outer one, whose waits were polls outside of all calls then.
+    assert!(!first.stderr.contains("doubtful"), "{first}");
+    assert_eq!(first.stdout.lines().count(), 3, "{first}");
+    assert_eq!(once().stdout, first.stdout);
+    test.assert_clean();
+}
+
+#[test]
 fn sessions_and_parts_have_their_times() {
     let Some(venv) = mpich() else { return };
     let test = Test::new("virtual-mpi-sessions");
     let program = compile(&test, "sessions", venv.join("bin/mpicc"));
     for (what, sessions) in [("alone", 2), ("beside", 1)] {
         // Time began when the library was loaded, and the processes met by other means: they hung.
-        let once = || run(&test, &["-n", "3"], &program, &[what]).success().stdout.clone();
+        let once = || {
+            let done = run(&test, &["-n", "3"], &program, &[what]).success();
+            // Whoever opened a second session counted as a second thread, and polled.
+            assert!(!done.stderr.contains("doubtful"), "{what}: {done}");
+            done.stdout.clone()
+        };
         let said = once();
         let times: Vec<f64> = said
             .lines()

@@ -347,6 +347,10 @@ impl ProgramClock {
             unsafe { *(threads.call)() = call };
         }
     }
+    /// The calling thread is the program's, outside of all calls.
+    pub fn takes_part(&self) {
+        self.set_call(Call { is_known: self.call().is_known, ..Call::OUTSIDE });
+    }
     /// The calling thread makes a call of this name; false if it is in one already.
     pub fn begin_call(&self, name: *const std::ffi::c_char, blocks: bool) -> bool {
         let before = self.call();

@@ -3,6 +3,7 @@
  *   local burst COUNT: rank 0 sends so many short messages in a row, which rank 1 receives.
  *   local late BYTES: rank 0 sends so many bytes, and says how long that took; rank 1 sleeps before it receives them.
  *   local self COUNT: rank 0 adds so often a MiB to its own window, which takes the library more looks than it is known to need.
+ *   local file PATH: all write a file of the working directory together, for which the library calls itself.
  *   local leak: nobody frees a window. local free: rank 1 sleeps before it frees one. */
 #include <mpi.h>
 #include <stdio.h>
@@ -11,6 +12,15 @@
 #include <unistd.h>
 
 static int me, ranks;
+
+static void file(const char *path)
+{
+    MPI_File file;
+    MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_CREATE | MPI_MODE_WRONLY | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL, &file);
+    MPI_File_write_at_all(file, 4 * me, &me, 1, MPI_INT, MPI_STATUS_IGNORE);
+    MPI_File_close(&file);
+    printf("%d: %.0f ns\n", me, MPI_Wtime() * 1e9);
+}
 
 static void window(int rounds, int sleeps)
 {
@@ -102,6 +112,8 @@ int main(int argc, char **argv)
             MPI_Win_free(&win);
     } else if (strcmp(argv[1], "window") == 0)
         window(atoi(argv[2]), atoi(argv[3]));
+    else if (strcmp(argv[1], "file") == 0)
+        file(argv[2]);
     else if (strcmp(argv[1], "self") == 0)
         self(atoi(argv[2]));
     else if (strcmp(argv[1], "late") == 0)
