@@ -42,7 +42,7 @@ use angara_protocol::launch::Launch;
 use angara_protocol::msg::{CaptureSpec, Reply, Request, Status, VirtualStatus};
 use faults::Tolls;
 use forward::{Input, Output, copy_input};
-use options::{Check, JobPlan, MapArg, RunArgs, Stay};
+use options::{Check, JobPlan, MapArg, PesAs, RunArgs, Stay};
 use outcome::{Cause, Seen};
 use place::Place;
 use spawn::{Processes, Program};
@@ -445,6 +445,8 @@ async fn end(
     }
     if place.alive
         && let Err(e) = place.control.request(&Request::JobDestroy { job }).await
+        // A daemon in one process with its PEs may have ended with them meanwhile, and the job with it.
+        && plan.pes_as != PesAs::Coroutines
     {
         e.print("angara");
     }
