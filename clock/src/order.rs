@@ -94,6 +94,26 @@ impl Thread {
     fn may_run(&self) -> bool {
         matches!(self.state, State::Runs | State::Sleeps { .. }) && !self.left_alone
     }
+    /// It goes on before any time passes, once it has its turn.
+    fn comes(&self) -> bool {
+        match self.state {
+            State::Wants => true,
+            // Another thread has done something since it has looked.
+            State::Stands { changes } => changes != program().changes(),
+            State::Sleeps { until } => until <= program().now(),
+            State::Runs | State::Passes | State::Joins { .. } => false,
+        }
+    }
+    /// Which of those that rest tells that the process stands: who needs the least time to pass, and of several the first one.
+    fn leads(&self) -> Option<(u8, u64)> {
+        let kind = match self.state {
+            State::Passes => 0,
+            State::Stands { .. } => 1,
+            State::Sleeps { .. } => 2,
+            State::Runs | State::Wants | State::Joins { .. } => return None,
+        };
+        Some((kind, self.number))
+    }
 }
 
 /// The list. Whoever has it reads the real clocks.
@@ -174,6 +194,9 @@ impl List {
             thread.status = Status::own();
         }
     }
+    fn is_asleep(&mut self, number: u64) -> bool {
+        self.thread(number).is_some_and(|thread| matches!(thread.state, State::Sleeps { .. }))
+    }
     fn thread(&mut self, number: u64) -> Option<&mut Thread> {
         self.threads.iter_mut().find(|thread| thread.number == number)
     }
@@ -188,16 +211,16 @@ impl List {
     }
 
     /// The thread that is to go on next, or that is to find out whether it may. Those that sleep find out by themselves.
-    fn next(&mut self) -> Option<u64> {
+    fn next(&self) -> Option<u64> {
         if self.leads {
             return None;
         }
-        let first = |wanted: &dyn Fn(State) -> bool| self.threads.iter().find(|thread| wanted(thread.state));
-        let changes = program().changes();
-        first(&|state| state == State::Wants || is_to_look(state, changes))
-            .or_else(|| first(&|state| state == State::Passes))
-            .or_else(|| first(&|state| matches!(state, State::Stands { .. })))
-            .map(|thread| thread.number)
+        let comes = self.threads.iter().find(|thread| thread.comes()).map(|thread| thread.number);
+        comes.or_else(|| self.leader())
+    }
+    /// The thread that tells that the process stands, if all rest.
+    fn leader(&self) -> Option<u64> {
+        self.threads.iter().filter_map(Thread::leads).min().map(|(_, number)| number)
     }
     fn wakes_next(&mut self) {
         if let Some(next) = self.next()
@@ -228,14 +251,7 @@ impl List {
 
     /// The turn is this thread's if it is nobody's and no thread before it may want it.
     fn may_take(&mut self, me: u64) -> bool {
-        let now = program().now();
-        let changes = program().changes();
-        let comes = |thread: &Thread| match thread.state {
-            State::Wants => true,
-            State::Sleeps { until } => until <= now,
-            state => is_to_look(state, changes),
-        };
-        if self.leads || self.threads.iter().any(|thread| thread.number < me && comes(thread)) {
+        if self.leads || self.threads.iter().any(|thread| thread.number < me && thread.comes()) {
             return false;
         }
         // One that waits for another thread may be woken by any that runs.
@@ -245,22 +261,13 @@ impl List {
         !waits || self.is_quiet(me)
     }
 
-    /// Nothing happens any more in this process unless time passes: this thread is one that may tell so.
+    /// Nothing happens any more in this process unless time passes, and it is this thread that tells so.
     fn may_lead(&mut self, me: u64) -> bool {
-        let (now, changes) = (program().now(), program().changes());
-        let own = self.thread(me).map(|thread| thread.state);
-        let rests = |thread: &Thread| match thread.state {
-            State::Runs | State::Joins { .. } => true,
-            State::Wants => false,
-            // The first one of several that stand for the same.
-            State::Stands { .. } => {
-                !is_to_look(thread.state, changes) && (thread.number > me || !matches!(own, Some(State::Stands { .. })))
-            }
-            // The first one of these, and before others: nothing that comes later may have happened then.
-            State::Passes => own == Some(State::Passes) && thread.number > me,
-            State::Sleeps { until } => until > now,
-        };
-        !self.leads && self.threads.iter().all(|thread| thread.number == me || rests(thread)) && self.is_quiet(me)
+        !self.leads && self.leader() == Some(me) && self.others_stay(me) && self.is_quiet(me)
+    }
+    /// No other thread is about to go on, for all that is known without the kernel.
+    fn others_stay(&self, me: u64) -> bool {
+        self.threads.iter().all(|thread| thread.number == me || !thread.comes())
     }
 
     /// Threads that run without end, or compute for very long, are not waited for any more.
@@ -291,11 +298,6 @@ impl List {
         TURN.store(me, Ordering::Relaxed);
         locked.list().set(me, State::Runs);
     }
-}
-
-/// It stands for a message, and another thread has done something since it has looked.
-fn is_to_look(state: State, changes: u32) -> bool {
-    matches!(state, State::Stands { changes: seen } if seen != changes)
 }
 
 /// Number of the calling thread.
@@ -336,17 +338,17 @@ fn waits_for_its_turn() {
 /// others rest, until [`has_led`]. Otherwise another one has done that, or has done something, and it is its turn to look again.
 extern "C" fn rest(for_message: bool) -> bool {
     let me = me();
-    if is_asleep(me) {
+    let mut locked = Locked::new();
+    if locked.list().is_asleep(me) {
         // `Sleep::may_pass` has said so.
         return true;
     }
     let state = if for_message { State::Stands { changes: program().changes() } } else { State::Passes };
-    let mut locked = Locked::new();
     let stands = locked.list().stands;
     locked.list().set(me, state);
     let mut wait = Wait::begin(&mut locked, me);
     loop {
-        if locked.list().stands != stands || is_to_look(state, program().changes()) {
+        if locked.list().stands != stands || locked.list().thread(me).is_some_and(|thread| thread.comes()) {
             locked.list().set(me, State::Wants);
             List::take(&mut locked, me);
             return false;
@@ -362,11 +364,11 @@ extern "C" fn rest(for_message: bool) -> bool {
 /// The process goes on; it is the turn of the first thread that may look.
 extern "C" fn has_led() {
     let me = me();
-    if is_asleep(me) {
-        return;
-    }
     let mut locked = Locked::new();
     let list = locked.list();
+    if list.is_asleep(me) {
+        return;
+    }
     list.leads = false;
     list.stands += 1;
     let is_over = |state| matches!(state, State::Stands { .. } | State::Passes);
@@ -384,15 +386,8 @@ extern "C" fn others_rest() -> bool {
     // It waits here with its turn, which nobody is to take from it.
     locked.list().leads = true;
     let rest = loop {
-        let (now, changes) = (program().now(), program().changes());
-        let rests = |state| match state {
-            State::Runs | State::Passes | State::Joins { .. } => true,
-            State::Wants => false,
-            State::Stands { .. } => !is_to_look(state, changes),
-            State::Sleeps { until } => until > now,
-        };
         let list = locked.list();
-        if !list.threads.iter().all(|thread| thread.number == me || rests(thread.state)) {
+        if !list.others_stay(me) {
             break false;
         }
         if list.is_quiet(me) {
@@ -402,11 +397,6 @@ extern "C" fn others_rest() -> bool {
     };
     locked.list().leads = false;
     rest
-}
-
-fn is_asleep(me: u64) -> bool {
-    let mut locked = Locked::new();
-    locked.list().thread(me).is_some_and(|thread| matches!(thread.state, State::Sleeps { .. }))
 }
 
 /// The calling thread sleeps or waits until this time at most, while this lives.
@@ -427,16 +417,7 @@ impl Sleep {
     pub(crate) fn may_pass(&self) -> bool {
         let mut locked = Locked::new();
         let list = locked.list();
-        // Who stands for a message, or until others have come as far, is woken by the time as well.
-        let leads = |thread: &Thread| {
-            thread.number != self.0
-                && match thread.state {
-                    State::Stands { .. } | State::Passes => true,
-                    State::Sleeps { .. } => thread.number < self.0,
-                    _ => false,
-                }
-        };
-        let may = !list.threads.iter().any(leads) && list.may_lead(self.0);
+        let may = list.may_lead(self.0);
         list.leads |= may;
         may
     }

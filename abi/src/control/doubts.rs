@@ -5,7 +5,8 @@
 pub struct Doubts(u32);
 
 impl Doubts {
-    /// Several threads of a process waited at once. They poll then, and in which order is decided on the wall.
+    /// Several threads of a process ran at once, and in which order is decided on the wall: they wait in calls without the level
+    /// of the library that allows it, or run for very long.
     pub const THREADS: Doubts = Doubts(1);
     /// A call of a message-passing library went on by itself after more looks in vain than it can be relied on to need at most.
     pub const LOOKS: Doubts = Doubts(2);
