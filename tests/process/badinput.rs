@@ -77,7 +77,7 @@ fn a_command_whose_program_is_not_built_or_not_installed() {
         tools::copy_program(&tools::tool("angara"), &dir.join("angara"));
     }
     // As cargo leaves it beside what it has built.
-    let source = tools::root().join("cli/src/main.rs");
+    let source = tools::root().join("commands/angara/src/main.rs");
     std::fs::write(built.join("angara.d"), format!("angara: {}\n", source.display())).expect("ours");
     for (line, program) in [
         (&["sim", "run"][..], "angara-sim"),

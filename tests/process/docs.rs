@@ -216,6 +216,41 @@ fn tests_that_hold_a_promise_exist_where_they_are_said_to_be() {
     assert!(seen >= 10, "the table is there");
 }
 
+/// Folders of all crates from the root on, and the package that each holds. Sources that two packages share count once.
+fn crates() -> BTreeMap<String, String> {
+    let manifests = files().into_iter().filter(|f| f.ends_with("Cargo.toml") && f.components().count() > 1);
+    let named = manifests.map(|file| {
+        let text = std::fs::read_to_string(tools::root().join(&file)).expect("a manifest");
+        let name = text.lines().find_map(|l| l.strip_prefix("name = ")).expect("a package has a name");
+        (file.parent().expect("a folder").display().to_string(), name.trim_matches('"').to_string())
+    });
+    named.filter(|(folder, _)| folder != "contract/abi/models").collect()
+}
+
+/// The last folder of a path, which is what documents call the crate in it.
+fn leaf(folder: &str) -> &str {
+    folder.rsplit('/').next().unwrap_or(folder)
+}
+
+/// The README's table has every folder at the top and every crate; no two crates have folders of one name.
+#[test]
+fn the_readme_names_every_folder_and_every_crate() {
+    let text = std::fs::read_to_string(tools::root().join("README.md")).expect("the README");
+    let rows: Vec<&str> = text.lines().skip_while(|l| !l.starts_with("| folder | what |")).skip(2).collect();
+    let rows = rows.split(|l| !l.starts_with('|')).next().expect("a table");
+    let linked: BTreeSet<String> =
+        rows.iter().flat_map(|r| r.split("](").skip(1)).filter_map(|l| l.split(')').next()).map(String::from).collect();
+    let top = |file: &PathBuf| {
+        let folder = file.iter().next().expect("not empty").to_string_lossy().into_owned();
+        (file.components().count() > 1 && !folder.starts_with('.')).then_some(folder)
+    };
+    let there: BTreeSet<String> = files().iter().filter_map(top).chain(crates().into_keys()).collect();
+    assert_eq!(linked, there, "README.md and the folders do not agree");
+    let crates = crates();
+    let names: BTreeSet<&str> = crates.keys().map(|folder| leaf(folder)).collect();
+    assert_eq!(names.len(), crates.len(), "two crates have folders of one name: {:?}", crates.keys());
+}
+
 /// The architecture's table of crates says of each which others it uses.
 #[test]
 fn crates_use_what_the_architecture_says() {
@@ -228,10 +263,12 @@ fn crates_use_what_the_architecture_says() {
         let folder = cells[1].trim().trim_matches('`').to_string();
         said.insert(folder, spans(cells[2]).map(String::from).collect::<BTreeSet<_>>());
     }
-    let manifests = files().into_iter().filter(|f| f.ends_with("Cargo.toml") && f.components().count() == 2);
+    let crates = crates();
+    let folder_of: BTreeMap<&str, &str> =
+        crates.iter().map(|(folder, package)| (package.as_str(), leaf(folder))).collect();
     let mut is = BTreeMap::new();
-    for file in manifests {
-        let text = std::fs::read_to_string(tools::root().join(&file)).expect("a manifest");
+    for folder in crates.keys() {
+        let text = std::fs::read_to_string(tools::root().join(folder).join("Cargo.toml")).expect("a manifest");
         // Those for some machines alone, too.
         let is_used = |section: &str| {
             section == "dependencies]" || section.starts_with("target.") && section.ends_with(".dependencies]")
@@ -239,10 +276,8 @@ fn crates_use_what_the_architecture_says() {
         let sections = text.split("\n[").filter_map(|section| section.split_once('\n'));
         let used = sections.filter(|(name, _)| is_used(name)).flat_map(|(_, lines)| lines.lines());
         let names = used.filter_map(|l| l.split(['.', ' ', '=']).next());
-        let folders = names.map(|n| if n == "angara" { "libangara" } else { n.trim_start_matches("angara-") });
-        let ours =
-            folders.filter(|n| !n.is_empty() && tools::root().join(n).join("Cargo.toml").exists()).map(String::from);
-        is.insert(file.iter().next().expect("a folder").to_string_lossy().into_owned(), ours.collect::<BTreeSet<_>>());
+        let ours = names.filter_map(|name| folder_of.get(name)).map(|name| name.to_string());
+        is.insert(folder.clone(), ours.collect::<BTreeSet<_>>());
     }
     assert_eq!(said, is, "docs/explain/architecture.md and the manifests do not agree");
     let rows = text.lines().skip_while(|l| !l.starts_with("A crate uses only crates of rows below")).skip(1);
@@ -251,12 +286,13 @@ fn crates_use_what_the_architecture_says() {
     let rows = rows.map(|row| row.split("   ").map(str::trim).filter(|word| !word.is_empty()).skip(1));
     let rank: BTreeMap<&str, usize> =
         rows.enumerate().flat_map(|(rank, row)| row.map(move |name| (name, rank))).collect();
-    let inside = |name: &&String| !matches!(name.as_str(), "tests" | "xtask");
-    let unplaced: Vec<&String> = is.keys().filter(inside).filter(|name| !rank.contains_key(name.as_str())).collect();
-    assert_eq!(unplaced, Vec::<&String>::new(), "crates in no row of the picture");
-    let up =
-        is.iter().filter(|(name, _)| inside(name)).flat_map(|(name, used)| used.iter().map(move |other| (name, other)));
-    let up: Vec<_> = up.filter(|(name, other)| rank[name.as_str()] >= rank[other.as_str()]).collect();
+    let inside = |name: &&str| !matches!(*name, "tests" | "xtask");
+    let unplaced: Vec<&str> =
+        is.keys().map(|folder| leaf(folder)).filter(inside).filter(|name| !rank.contains_key(name)).collect();
+    assert_eq!(unplaced, Vec::<&str>::new(), "crates in no row of the picture");
+    let edges = is.iter().map(|(folder, used)| (leaf(folder), used)).filter(|(name, _)| inside(name));
+    let edges = edges.flat_map(|(name, used)| used.iter().map(move |other| (name, other.as_str())));
+    let up: Vec<_> = edges.filter(|(name, other)| rank[name] >= rank[other]).collect();
     assert_eq!(up, [], "crates that use others of their own row or above");
 }
 
@@ -425,7 +461,9 @@ fn options_exist_and_are_explained() {
     let known: BTreeSet<&str> = all.values().flat_map(Help::names).chain(["--help", "--version"]).collect();
     let code: String = sources()
         .into_iter()
-        .filter(|(p, _)| p.starts_with("xtask") || p.ends_with("oshcc.rs") || p.starts_with("trunk/examples"))
+        .filter(|(p, _)| {
+            p.starts_with("tools/xtask") || p.ends_with("oshcc.rs") || p.starts_with("network/trunk/examples")
+        })
         .map(|s| s.1)
         .chain([std::fs::read_to_string(tools::root().join("test")).expect("the script")])
         .collect();

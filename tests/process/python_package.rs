@@ -14,7 +14,7 @@ const LIMIT: Duration = Duration::from_secs(600);
 fn the_package_passes_its_tests() {
     let Some(venv) = python::wheels("python-package", &["numpy", "pytest"]) else { return };
     let test = Test::new("python-package");
-    let (folder, package) = (tools::root().join("python"), test.file("site/angara"));
+    let (folder, package) = (tools::root().join("simulator/python"), test.file("site/angara"));
     fs::create_dir_all(&package).expect("a directory");
     for file in fs::read_dir(folder.join("angara")).expect("a directory").flatten() {
         if file.file_type().is_ok_and(|kind| kind.is_file()) {

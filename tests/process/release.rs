@@ -60,9 +60,9 @@ fn a_release_has_every_artefact_and_its_sum() {
         done.stdout + &done.stderr
     };
     let with = gdb(&lines);
-    assert!(with.contains("Line 1 of") && with.contains("cli/src/main.rs"), "{with}");
+    assert!(with.contains("Line 1 of") && with.contains("commands/angara/src/main.rs"), "{with}");
     let without = gdb(&test.file("nothing"));
-    assert!(!without.contains("cli/src/main.rs"), "{without}");
+    assert!(!without.contains("commands/angara/src/main.rs"), "{without}");
 
     release(&test, &out).failure(&["is not empty", "--out"]);
     test.assert_clean();
