@@ -49,7 +49,7 @@ const APART: [(&str, &str); 3] = [
     // The model for Python has no commands in it.
     ("angara-python", "angara-sim"),
     // Tests and tasks, which no user builds alone.
-    ("angara-model-oracle", "num-traits"),
+    ("angara-oracle", "num-traits"),
     ("xtask", "hashbrown"),
 ];
 
@@ -86,11 +86,11 @@ fn the_demo_is_built_without_what_it_does_not_run() {
     let has = |name: &str| built.iter().any(|package| package.contains(&format!("§{name} v")));
     assert!(has("angara-fabric") && has("angara-launch"), "{built:?}");
     for name in [
-        "angara-ansu",
+        "angara-batch",
         "angara-bench",
         "angara-commands",
         "angara-model",
-        "angara-pes",
+        "angara-one-process",
         "angara-sim",
         "clap_complete",
         "clap_mangen",

@@ -1,15 +1,15 @@
 //! The command line: subcommands. What stands before a program is read by `foreign` first.
 
 use crate::{demo, doctor};
-use angara_calls::{capture, trace};
-use angara_client::beside::{self, Elsewhere, asked_for, become_program};
-use angara_client::daemon::{WhereArgs, cluster, fault, status, web};
-use angara_client::error::Failed;
-use angara_client::report;
 use angara_cluster::usage::helpful;
+use angara_control::beside::{self, Elsewhere, asked_for, become_program};
+use angara_control::daemon::{WhereArgs, cluster, fault, status, web};
+use angara_control::error::Failed;
+use angara_control::report;
 use angara_launch::oshrun::{say, say_misread, say_usage, start};
 use angara_launch::run::options::RunArgs;
 use angara_launch::{foreign, machine};
+use angara_recordings::{capture, trace};
 use clap::{Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 

@@ -5,11 +5,11 @@
 //! link. In a checkout it first builds what is missing; after `cargo demo` nothing is.
 
 use angara_abi::account::Class;
-use angara_client::beside;
-use angara_client::daemon::WhereArgs;
-use angara_client::error::{Failed, say};
-use angara_client::install;
-use angara_client::report::{self, heatmap};
+use angara_control::beside;
+use angara_control::daemon::WhereArgs;
+use angara_control::error::{Failed, say};
+use angara_control::install;
+use angara_control::report::{self, heatmap};
 use angara_launch::example::{self, Temporary};
 use angara_launch::oshcc;
 use angara_protocol::msg::Report;

@@ -1,8 +1,8 @@
 //! The commands a user types: `angara` with its subcommands, `oshrun`, `oshcc` and `oshc++`.
 //!
 //! Here command lines are read. What they ask for is done by the crates beside this one: jobs by `launch`, talking to a
-//! daemon and reports by `client`, timelines, races and captures by `calls`. Only what needs several of them stands here:
-//! `demo`, `doctor`. Subcommands that a first run does not need are programs of their own, in `commands`.
+//! daemon and reports by `control`, timelines, races and captures by `recordings`. Only what needs several of them stands here:
+//! `demo`, `doctor`. Subcommands that a first run does not need are programs of their own, in `commands/beside`.
 #![forbid(unsafe_code)]
 
 mod args;
@@ -11,7 +11,7 @@ mod doctor;
 
 pub use args::angara;
 
-use angara_client::error::Failed;
+use angara_control::error::Failed;
 use angara_launch::{modes, oshcc, oshrun};
 use std::ffi::OsString;
 use std::process::exit;

@@ -5,8 +5,8 @@
 
 use super::pair::end;
 use super::shmem::{HEAP, Library};
-use angara_client::daemon::WhereArgs;
-use angara_client::error::Failed;
+use angara_control::daemon::WhereArgs;
+use angara_control::error::Failed;
 use angara_launch::example::Temporary;
 use angara_net::torus::Shape;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

@@ -4,7 +4,7 @@
 //! ratio is the median of the ratios of such neighbours, which moves less than the ratio of two
 //! medians on a machine that does other things too.
 
-use angara_client::report::table::Table;
+use angara_control::report::table::Table;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 

@@ -10,7 +10,7 @@ mod shmem;
 mod sim;
 mod tune;
 
-use angara_client::error::Failed;
+use angara_control::error::Failed;
 use angara_protocol::whole_file::write_whole;
 use clap::{Args, Subcommand};
 use std::path::Path;

@@ -4,9 +4,9 @@
 //! All runs are in virtual time, so the page that comes out is the same everywhere; `docs/results/programs.md` is one,
 //! and a test holds it to this command.
 
-use angara_client::error::{Failed, print};
-use angara_client::install;
-use angara_client::report;
+use angara_control::error::{Failed, print};
+use angara_control::install;
+use angara_control::report;
 use angara_launch::example::{self, BuildArgs, Temporary};
 use angara_launch::many;
 use angara_protocol::whole_file::write_whole;

@@ -6,9 +6,9 @@
 
 use super::compare::{Outcome, Results};
 use super::{run, write};
-use angara_client::daemon::WhereArgs;
-use angara_client::error::{Failed, say};
-use angara_client::install;
+use angara_control::daemon::WhereArgs;
+use angara_control::error::{Failed, say};
+use angara_control::install;
 use angara_launch::example::{self, BuildArgs, Temporary};
 use angara_net::units::whole;
 use clap::Args;

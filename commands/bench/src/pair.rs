@@ -1,8 +1,8 @@
 //! Two daemons on this machine that form one torus over UDP: what `--path udp` measures.
 
 use super::compare::{UDP_BANDWIDTH, UDP_BANDWIDTH_SEALED, UDP_RELAYED, UDP_RELAYED_SEALED};
-use angara_client::cores::Cores;
-use angara_client::error::Failed;
+use angara_control::cores::Cores;
+use angara_control::error::Failed;
 use angara_launch::example::Temporary;
 use angara_trunk::socket::floor::{self, Work};
 use std::ffi::OsString;

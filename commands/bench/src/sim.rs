@@ -5,10 +5,10 @@
 //! hardly matter; only what two threads gain is wall-clock time. Beside each figure stands what the *same
 //! run* says of the network: a simulator is fast only while it is right.
 
-use angara_client::beside::SIM;
-use angara_client::error::{self, Failed, say};
-use angara_client::install;
-use angara_client::report::table::Table;
+use angara_control::beside::SIM;
+use angara_control::error::{self, Failed, say};
+use angara_control::install;
+use angara_control::report::table::Table;
 use angara_fabric::{Config, Effect, Fabric, InjectError, JobSlot, Op, Port, Source};
 use clap::Args;
 use serde_json::{Value, json};

@@ -5,7 +5,7 @@
 //! disturbs the machine disturbs all of them; medians are compared.
 
 use super::shmem::{Library, ShmemArgs};
-use angara_client::error::Failed;
+use angara_control::error::Failed;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! `angara alloc`: which nodes of a torus a job gets.
 
-use angara_ansu::cli::{self, AllocArgs};
-use angara_client::beside::ALLOC;
+use angara_batch::cli::{self, AllocArgs};
+use angara_control::beside::ALLOC;
 use clap::Parser;
 
 #[derive(Parser)]

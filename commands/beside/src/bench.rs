@@ -1,7 +1,7 @@
 //! `angara bench`: measurements beside floors and other libraries.
 
 use angara_bench::{self as bench, BenchArgs};
-use angara_client::beside::BENCH;
+use angara_control::beside::BENCH;
 use clap::Parser;
 
 #[derive(Parser)]

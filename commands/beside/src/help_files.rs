@@ -1,7 +1,7 @@
 //! Manual pages and completions of shells, from the options themselves, for all commands together.
 
 use crate::{alloc, bench, sim, top, whatif};
-use angara_client::error::Failed;
+use angara_control::error::Failed;
 use angara_launch::oshcc;
 use angara_launch::oshrun::oshrun;
 use angara_net::fault::KINDS;

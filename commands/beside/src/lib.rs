@@ -2,7 +2,7 @@
 //!
 //! They are what a first run does not need: simulations and plans, node sets and queues, measurements, the display for
 //! terminals, comparisons of many runs. `cargo demo` builds none of them. Most of the work is done by the crates
-//! `angara-sim`, `angara-ansu` and `angara-bench`; here command lines are read. [`top`] and [`whatif`] are whole.
+//! `angara-sim`, `angara-batch` and `angara-bench`; here command lines are read. [`top`] and [`whatif`] are whole.
 #![forbid(unsafe_code)]
 
 pub mod alloc;
@@ -12,9 +12,9 @@ pub mod sim;
 pub mod top;
 pub mod whatif;
 
-use angara_client::beside::Beside;
-use angara_client::error::Failed;
 use angara_cluster::usage::helpful;
+use angara_control::beside::Beside;
+use angara_control::error::Failed;
 use angara_launch::modes;
 use angara_launch::oshrun::say_usage;
 use clap::Parser;
@@ -69,7 +69,7 @@ fn as_angara(own: Beside, mut args: Vec<OsString>) -> Vec<OsString> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use angara_client::beside::SIM;
+    use angara_control::beside::SIM;
 
     fn line(words: &[&str]) -> Vec<OsString> {
         words.iter().map(OsString::from).collect()

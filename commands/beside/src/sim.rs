@@ -2,9 +2,9 @@
 
 use angara_abi::FLIT_BYTES;
 use angara_abi::capture::{PSEUDO_BYTES, Part, read_part};
-use angara_calls::capture::{PacketFile, Title, Trouble};
-use angara_client::beside::{PLAN, SIM};
-use angara_client::error::Failed;
+use angara_control::beside::{PLAN, SIM};
+use angara_control::error::Failed;
+use angara_recordings::capture::{PacketFile, Title, Trouble};
 use angara_sim::cli::{PlanArgs, SimArgs, interrupted_status, plan, sim};
 use angara_sim::observe::Captured;
 use clap::Parser;

@@ -1,8 +1,8 @@
 //! Example programs: everything they need built, found, and compiled into a directory that goes away again.
 
-use angara_client::daemon::random_number;
-use angara_client::error::{Failed, say};
-use angara_client::install::{self, Checkout};
+use angara_control::daemon::random_number;
+use angara_control::error::{Failed, say};
+use angara_control::install::{self, Checkout};
 use clap::Args;
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;

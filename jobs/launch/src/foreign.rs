@@ -6,8 +6,8 @@
 //! and Slurm's launchers are translated, ignored with a word, or refused with what to write instead, and what nobody
 //! knows is an error that names the most similar option.
 
-use angara_client::error::Failed;
 use angara_cluster::usage::helpful;
+use angara_control::error::Failed;
 use clap::{Arg, Command, ValueHint};
 use std::ffi::{OsStr, OsString};
 

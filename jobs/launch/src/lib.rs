@@ -6,7 +6,7 @@
 //! whatever happens.
 //!
 //! No `unsafe` here: what must happen between fork and exec is done by a hidden mode of this same program, see
-//! `angara_client::exec`.
+//! `angara_control::exec`.
 #![forbid(unsafe_code)]
 
 pub mod example;

@@ -1,6 +1,6 @@
 //! `angara machine`: a machine file with everything in it, to read or to change.
 
-use angara_client::error::Failed;
+use angara_control::error::Failed;
 use angara_machine::Machine;
 use clap::Args;
 use std::io::Write;

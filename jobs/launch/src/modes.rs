@@ -2,7 +2,7 @@
 
 use crate::mpi::{rank, survey};
 use crate::run::{host, remote, user};
-use angara_client::exec;
+use angara_control::exec;
 use angara_protocol::modes;
 use clap::{Parser, Subcommand};
 use std::ffi::OsString;

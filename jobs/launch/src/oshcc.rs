@@ -1,8 +1,8 @@
 //! `oshcc` and `oshc++`: the machine's own compiler with the include path, library and run path an
 //! OpenSHMEM program needs, all found from this program's own place.
 
-use angara_client::error::{Failed, say};
-use angara_client::install;
+use angara_control::error::{Failed, say};
+use angara_control::install;
 use clap::{Arg, ArgAction};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
@@ -264,7 +264,7 @@ pub fn require_cc() -> Result<(), Failed> {
 
 /// Where a command would be found.
 pub fn in_path(name: &OsStr) -> Option<PathBuf> {
-    angara_client::program::find_program(&name.to_owned(), std::env::var_os("PATH")).ok()
+    angara_control::program::find_program(&name.to_owned(), std::env::var_os("PATH")).ok()
 }
 
 /// A command as one would type it.

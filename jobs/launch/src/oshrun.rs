@@ -3,8 +3,8 @@
 use crate::foreign::{self, Misread};
 use crate::run::options::{RunArgs, after_help};
 use crate::{many, run};
-use angara_client::error::Failed;
 use angara_cluster::usage::helpful;
+use angara_control::error::Failed;
 use clap::{Command, CommandFactory, FromArgMatches, Parser};
 use std::ffi::OsString;
 use std::io::{ErrorKind, Write};

@@ -6,7 +6,7 @@
 //! with the times found so far until none changes.
 
 use angara_model::Angara;
-use angara_model_oracle::{Grid, Sent};
+use angara_oracle::{Grid, Sent};
 use angara_sim::reproduce::allgather::{references, simulate};
 
 /// Tori of 2, 4 and 8 nodes. In a ring of 8 messages share links, in the others every partner is a neighbour.
@@ -38,7 +38,7 @@ fn all_gather(torus: &str, bytes: u64, sw: u64) -> u64 {
         sent.sort_by_key(|(s, round)| (s.at, s.src, *round));
         let messages: Vec<Sent> = sent.iter().map(|(s, _)| *s).collect();
         let mut arrived = vec![vec![None; rounds]; n];
-        for (packet, last, _) in angara_model_oracle::angara::run(&grid, &p, &messages) {
+        for (packet, last, _) in angara_oracle::angara::run(&grid, &p, &messages) {
             let (s, round) = sent[packet];
             let message = &mut arrived[s.dst as usize][round];
             *message = Some(message.map_or(last, |m: u64| m.max(last)));

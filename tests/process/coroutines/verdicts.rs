@@ -1,6 +1,6 @@
 //! Which programs of the repository can be coroutines, and why others cannot. What is refused newly shows here.
 
-use angara_coro::Program;
+use angara_coroutines::Program;
 use angara_tests::tools;
 
 /// Folders of programs for OpenSHMEM.

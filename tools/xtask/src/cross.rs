@@ -21,7 +21,7 @@ const QEMU: &str = "qemu-aarch64-static";
 const TOOLS: [(&str, &str); 3] =
     [(COMPILER, "gcc-aarch64-linux-gnu libc6-dev-arm64-cross"), (QEMU, "qemu-user-static"), ("cc", "gcc")];
 /// What is built for the other machine.
-const CRATES: [&str; 5] = ["angara", "shmem-shim", "angara-fabricd", "angara-cli", "angara-clock"];
+const CRATES: [&str; 5] = ["angara", "shmem-shim", "angara-fabricd", "angara-cli", "angara-program-clock"];
 /// Longest life of a job, in seconds.
 const PATIENCE: &str = "300";
 const STARTS: Duration = Duration::from_secs(60);

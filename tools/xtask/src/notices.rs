@@ -14,15 +14,15 @@ pub(crate) const INSTALLED: [&str; 12] = [
     "angara-cli",
     "angara-commands",
     "angara-fabricd",
-    "angara-pes",
+    "angara-one-process",
     "shmem-shim",
     "angara",
-    "angara-clock",
-    "angara-mpi",
-    "angara-mpi-4",
-    "angara-mpi-41",
-    "angara-mpi-large",
-    "angara-ofi",
+    "angara-program-clock",
+    "angara-mpi-preload",
+    "angara-mpi-preload-4",
+    "angara-mpi-preload-41",
+    "angara-mpi-preload-large",
+    "angara-mpi-provider",
 ];
 /// Beginnings of the names of files, in a package's own directory, that say what its licence asks to be passed on.
 const TEXTS: [&str; 5] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE"];

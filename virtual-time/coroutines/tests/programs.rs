@@ -2,7 +2,7 @@
 
 mod common;
 
-use angara_coro::{Event, interrupt, pause, stand};
+use angara_coroutines::{Event, interrupt, pause, stand};
 use common::{Job, Setup, compile, outputs};
 use std::sync::atomic::{AtomicBool, Ordering};
 

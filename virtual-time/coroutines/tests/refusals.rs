@@ -2,7 +2,7 @@
 
 mod common;
 
-use angara_coro::Program;
+use angara_coroutines::Program;
 use common::{compile, prepare};
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Instructions that stops of PEs cost, the program's own part included: `cargo bench -p angara-pes`.
+//! Instructions that stops of PEs cost, the program's own part included: `cargo bench -p angara-one-process`.
 //!
 //! Each case is a pattern of `tests/c/virtual_time/patterns.c` with 8 PEs as coroutines, run by `angara run`, with all PEs,
 //! network and data plane in one process under callgrind. A longer run less a shorter one leaves start and end out. The bench

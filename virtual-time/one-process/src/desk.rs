@@ -1,10 +1,10 @@
 //! What PEs call on their own stacks. While one runs, the host's thread-local variables may be the program's (the rule of
-//! `angara_coro`), so nothing here uses any: what needs more is left on the *desk*, and the PE stands until the host has done it.
+//! `angara_coroutines`), so nothing here uses any: what needs more is left on the *desk*, and the PE stands until the host has done it.
 
 use crate::farewell::Copies;
 use crate::output::Output;
 use angara_abi::inside::{Host, VERSION};
-use angara_coro::{current_pe, stand};
+use angara_coroutines::{current_pe, stand};
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::{Arc, OnceLock};
@@ -14,10 +14,10 @@ pub(crate) static HOST: Host = Host {
     version: VERSION,
     stand,
     ask,
-    flush: angara_coro::flush,
+    flush: angara_coroutines::flush,
     complain,
-    leave: angara_coro::leave,
-    exit: angara_coro::exit,
+    leave: angara_coroutines::leave,
+    exit: angara_coroutines::exit,
     line,
     find,
     now: &crate::watch::NOW,

@@ -63,7 +63,7 @@ impl Farewell {
             libc::signal(libc::SIGALRM, libc::SIG_DFL);
             libc::alarm(AT_MOST);
         }
-        let found = angara_coro::position(SAYS);
+        let found = angara_coroutines::position(SAYS);
         let Some(pe) = self.watched.whose_turn() else {
             // It has come back in the meantime.
             // SAFETY: no conditions.

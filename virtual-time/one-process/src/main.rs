@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu"))]
 fn main() -> ExitCode {
-    angara_pes::main()
+    angara_one_process::main()
 }
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu")))]

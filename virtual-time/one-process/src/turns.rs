@@ -9,7 +9,7 @@ use crate::watch::Watched;
 use angara_abi::inside::{self, Library, Parts, Segment};
 use angara_abi::program_clock::{PE_SYMBOL, TURN_SYMBOL};
 use angara_abi::shm::{Arena, Part};
-use angara_coro::{Crash, Event, Hooks, Image, Layout, Names, Pes, Program, Stack, Start};
+use angara_coroutines::{Crash, Event, Hooks, Image, Layout, Names, Pes, Program, Stack, Start};
 use angara_plane::{Coroutines, Resumed};
 use angara_protocol::inside::StartPes;
 use angara_protocol::launch::Launch;
@@ -376,8 +376,9 @@ fn variables(launch: &Launch) -> Vec<CString> {
 }
 
 /// The program's segments as they lie in one copy. The constants' copies for others stand behind the variables.
-fn segments_of(segments: &[angara_coro::Segment], slice: usize) -> Vec<Segment> {
-    let one = |s: &angara_coro::Segment| Segment { start: slice + s.offset_in_image, len: s.len, writable: s.writable };
+fn segments_of(segments: &[angara_coroutines::Segment], slice: usize) -> Vec<Segment> {
+    let one =
+        |s: &angara_coroutines::Segment| Segment { start: slice + s.offset_in_image, len: s.len, writable: s.writable };
     segments.iter().map(one).collect()
 }
 

@@ -1,7 +1,7 @@
 //! Watches how long a PE has its turn: nothing of this process but a signal can take it away.
 
 use angara_abi::note::monotonic;
-use angara_coro::Crash;
+use angara_coroutines::Crash;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -76,7 +76,7 @@ impl Watched {
             if Instant::now() >= end {
                 return false;
             }
-            angara_coro::interrupt();
+            angara_coroutines::interrupt();
             std::thread::sleep(Duration::from_millis(1));
         }
         true
@@ -107,7 +107,7 @@ impl Watched {
                 continue;
             }
             if self.wanted.swap(false, Ordering::Acquire) {
-                angara_coro::pause();
+                angara_coroutines::pause();
             }
             let Some(patience) = patience.filter(|patience| since.elapsed() >= *patience) else { continue };
             let s = patience.as_secs_f64();

@@ -1,8 +1,8 @@
 //! Which copy of each part is used, and other copies that are in its way.
 
 use super::{Finding, needed, optional};
-use angara_client::beside::{ALL, Beside};
-use angara_client::install;
+use angara_control::beside::{ALL, Beside};
+use angara_control::install;
 use angara_launch::oshcc;
 use angara_protocol::inside::PROGRAM;
 use std::ffi::OsStr;

@@ -2,10 +2,10 @@
 
 mod copies;
 
-use angara_client::cores::Cores;
-use angara_client::daemon::{self, WhereArgs};
-use angara_client::error::{Failed, say};
-use angara_client::report::table::bytes;
+use angara_control::cores::Cores;
+use angara_control::daemon::{self, WhereArgs};
+use angara_control::error::{Failed, say};
+use angara_control::report::table::bytes;
 use angara_launch::mpi::survey;
 use angara_launch::oshcc;
 use angara_protocol::print::ranges;

@@ -6,10 +6,10 @@
 mod sample;
 mod view;
 
-use angara_client::beside::TOP;
-use angara_client::daemon::{Control, WhereArgs, block_on, runtime_dir};
-use angara_client::error::{Failed, no_thread, print};
-use angara_client::signals::{Signals, Wish};
+use angara_control::beside::TOP;
+use angara_control::daemon::{Control, WhereArgs, block_on, runtime_dir};
+use angara_control::error::{Failed, no_thread, print};
+use angara_control::signals::{Signals, Wish};
 use clap::{Args, Parser};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};

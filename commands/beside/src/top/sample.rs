@@ -1,8 +1,8 @@
 //! What a daemon says of itself, twice: what happened in between, as rates.
 
-use angara_client::daemon::{Control, unexpected};
-use angara_client::error::Failed;
-use angara_client::report::heatmap::flits;
+use angara_control::daemon::{Control, unexpected};
+use angara_control::error::Failed;
+use angara_control::report::heatmap::flits;
 use angara_net::Link;
 use angara_protocol::msg::{ClusterStatus, LinkReport, PeerStatus, Reply, Request, Status};
 use clap::ValueEnum;

@@ -1,8 +1,8 @@
 //! What `angara top` draws, and what it prints once.
 
 use super::sample::{Frame, LinkRow, Order, TrunkRow};
-use angara_client::daemon::status::age;
-use angara_client::report::table::{Table, bytes, short};
+use angara_control::daemon::status::age;
+use angara_control::report::table::{Table, bytes, short};
 use angara_protocol::msg::JobStatus;
 use angara_protocol::print::plain_line;
 use ratatui::Frame as Screen;

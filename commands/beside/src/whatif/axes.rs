@@ -1,7 +1,7 @@
 //! Circumstances and their combinations.
 
 use super::WhatIfArgs;
-use angara_client::error::Failed;
+use angara_control::error::Failed;
 
 /// Most runs of one command.
 const MOST: usize = 10_000;

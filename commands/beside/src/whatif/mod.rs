@@ -6,9 +6,9 @@ mod axes;
 mod table;
 
 use angara_abi::job::PES_MAX;
-use angara_client::beside::WHATIF;
-use angara_client::error::{Failed, print};
-use angara_client::report;
+use angara_control::beside::WHATIF;
+use angara_control::error::{Failed, print};
+use angara_control::report;
 use angara_launch::oshrun::{run_args, say_misread};
 use angara_launch::run;
 use angara_launch::run::options::PesAs;

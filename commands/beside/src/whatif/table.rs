@@ -1,8 +1,8 @@
 //! What came out of all runs, as text, CSV, JSON and a picture.
 
 use super::axes::{Axes, Case, PES};
-use angara_client::error::Failed;
-use angara_client::report::{self, total};
+use angara_control::error::Failed;
+use angara_control::report::{self, total};
 use angara_protocol::print::csv_cell;
 use angara_sim::plot::Chart;
 use angara_sim::table::{Table, number};

@@ -1,12 +1,12 @@
 //! Arguments that several commands share: the machine, how sets are searched for, lists of nodes.
 
-use angara_alloc::{BestFitBox, Closed, FirstFitBox, Fragmentation, Machine, Search, Unconstrained, Utilisation};
-use angara_client::error::Failed;
+use angara_control::error::Failed;
 use angara_fabric::Outage;
 use angara_fabric::rng::splitmix;
 use angara_net::fault::{Fault, Site};
 use angara_net::torus::{NodeId, Shape};
 use angara_net::units;
+use angara_placement::{BestFitBox, Closed, FirstFitBox, Fragmentation, Machine, Search, Unconstrained, Utilisation};
 use clap::{Args, ValueEnum};
 
 /// How a set is searched for.

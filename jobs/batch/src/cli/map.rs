@@ -1,10 +1,10 @@
 //! `angara alloc map`: which process goes to which node, by what the processes send each other.
 
 use super::machine::{MachineArgs, parse_nodes};
-use angara_alloc::mapping::{self, Effort, MappingError, Sites, Traffic};
-use angara_client::error::{Failed, print, print_json, say};
-use angara_client::report::table::{Table, bytes};
+use angara_control::error::{Failed, print, print_json, say};
+use angara_control::report::table::{Table, bytes};
 use angara_net::torus::NodeId;
+use angara_placement::mapping::{self, Effort, MappingError, Sites, Traffic};
 use angara_protocol::whole_file::write_whole;
 use angara_sim::run::{Experiment, Keys};
 use angara_sim::table::number;

@@ -7,7 +7,7 @@ mod set;
 mod simulate;
 mod slurm;
 
-use angara_client::error::Failed;
+use angara_control::error::Failed;
 use clap::{Args, Subcommand};
 
 /// `angara alloc …`

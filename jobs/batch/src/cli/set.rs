@@ -1,10 +1,10 @@
 //! `angara alloc set` and `angara alloc check`: a set of a machine with dead and busy parts, and its route tables.
 
 use super::machine::{MachineArgs, Policy, parse_nodes, shown};
-use angara_alloc::{CutOff, Machine, NodeSet, SetTables, connected};
-use angara_client::error::{Failed, print_json, say};
+use angara_control::error::{Failed, print_json, say};
 use angara_fabric::Ways;
 use angara_net::torus::{NodeId, Shape};
+use angara_placement::{CutOff, Machine, NodeSet, SetTables, connected};
 use angara_protocol::whole_file::write_whole;
 use angara_sim::plan::routes::{RouteTable, check_file};
 use angara_sim::toml_file::TomlFile;
@@ -299,7 +299,7 @@ fn routes(shape: &Shape, set: &NodeSet, tables: &SetTables) -> String {
 #[cfg(test)]
 mod tests {
     use crate::cli::{AllocArgs, main};
-    use angara_client::error::Failed;
+    use angara_control::error::Failed;
     use clap::Parser;
     use std::path::PathBuf;
 

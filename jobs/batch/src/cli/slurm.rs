@@ -3,11 +3,11 @@
 use super::interrupt::Interrupt;
 use super::machine::{Policy, outage};
 use crate::slurm::{Condition, Decision, Hosts, Layout, Place, Slurm, State, Wanted, World};
-use angara_alloc::Machine;
-use angara_client::error::{Failed, say};
 use angara_cluster::Cluster;
+use angara_control::error::{Failed, say};
 use angara_net::torus::NodeId;
 use angara_net::units;
+use angara_placement::Machine;
 use angara_protocol::complain;
 use clap::Args;
 use std::collections::{BTreeMap, BTreeSet};

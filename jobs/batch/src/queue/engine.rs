@@ -2,7 +2,7 @@
 
 use super::Job;
 use super::schedule::Scheduler;
-use angara_alloc::{Machine, NodeSet, Search, largest_free_box};
+use angara_placement::{Machine, NodeSet, Search, largest_free_box};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
 use std::ops::{ControlFlow, Range};

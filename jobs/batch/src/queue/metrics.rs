@@ -4,7 +4,7 @@
 //! Metrics of jobs are those of jobs submitted in it, metrics of nodes are those of all jobs in it.
 
 use super::{Job, Outcome};
-use angara_alloc::Machine;
+use angara_placement::Machine;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::ops::Range;

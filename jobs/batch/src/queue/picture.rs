@@ -2,8 +2,8 @@
 
 use super::metrics::{class_name, size_class};
 use super::{Job, Outcome};
-use angara_alloc::Machine;
 use angara_net::torus::NodeId;
+use angara_placement::Machine;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::ops::Range;
@@ -225,8 +225,8 @@ mod tests {
     use super::*;
     use crate::queue::engine::{Ran, Record, simulate};
     use crate::queue::schedule::Easy;
-    use angara_alloc::{FirstFitBox, NodeSet};
     use angara_fabric::Outage;
+    use angara_placement::{FirstFitBox, NodeSet};
     use std::collections::HashMap;
     use std::ops::ControlFlow;
 

@@ -3,7 +3,7 @@
 //! -1 where one is not known; lines that begin with `;` are comments, `; Key: Value` at the head.
 
 use super::Job;
-use angara_client::error::Failed;
+use angara_control::error::Failed;
 use angara_net::packed::Unpacked;
 use flate2::read::MultiGzDecoder;
 use std::fs::File;

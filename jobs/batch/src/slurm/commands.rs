@@ -1,7 +1,7 @@
 //! Slurm's commands.
 
 use super::{Hosts, Job, Layout, jobs};
-use angara_client::error::Failed;
+use angara_control::error::Failed;
 use std::process::Command;
 
 /// Slurm as its commands show it. Those in PATH are run, with the environment (`SLURM_CONF`) of this process.

@@ -3,7 +3,7 @@
 //! Slurm 22.05 writes plain numbers and one state. Later versions write numbers as objects that tell
 //! whether they are set, and a list of states; both are read.
 
-use angara_client::error::Failed;
+use angara_control::error::Failed;
 use serde_json::Value;
 
 /// What a job is doing.

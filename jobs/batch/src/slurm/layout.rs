@@ -1,8 +1,8 @@
 //! Which host is which node of the torus.
 
 use super::hostlist;
-use angara_client::error::Failed;
 use angara_cluster::Cluster;
+use angara_control::error::Failed;
 use angara_net::torus::{NodeId, Shape};
 use std::collections::HashMap;
 

@@ -1,7 +1,7 @@
 //! Nodes as `sinfo` shows them.
 
 use super::Layout;
-use angara_client::error::Failed;
+use angara_control::error::Failed;
 use angara_net::torus::NodeId;
 use std::collections::{BTreeMap, BTreeSet};
 

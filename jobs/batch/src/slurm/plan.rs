@@ -2,8 +2,8 @@
 
 use super::{Condition, Hosts, Job, Layout, State, set_comment};
 use crate::queue::schedule::Shadow;
-use angara_alloc::{Machine, NodeSet, Search};
 use angara_net::torus::NodeId;
+use angara_placement::{Machine, NodeSet, Search};
 
 /// Which held jobs are chosen for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,8 +1,8 @@
 //! The comment by which a job, and a restarted program, know a set: `angara set nodes=0-3 transit=7`.
 
-use angara_alloc::NodeSet;
 use angara_net::torus::NodeId;
 use angara_net::units;
+use angara_placement::NodeSet;
 
 const BEGIN: &str = "angara set ";
 

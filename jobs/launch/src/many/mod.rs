@@ -3,12 +3,12 @@
 pub mod seeds;
 
 use crate::run::absent::{IN_DOUBT, WENT_ON};
-use angara_client::cores::Cores;
-use angara_client::daemon;
-use angara_client::error::Failed;
-use angara_client::exec::Exec;
-use angara_client::install;
-use angara_client::signals::{Signals, Wish};
+use angara_control::cores::Cores;
+use angara_control::daemon;
+use angara_control::error::Failed;
+use angara_control::exec::Exec;
+use angara_control::install;
+use angara_control::signals::{Signals, Wish};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -1,7 +1,7 @@
 //! `angara run --clock virtual --seeds A..B`: the same program again and again, each time with other delays, until one fails.
 
 use super::run;
-use angara_client::error::{Failed, say};
+use angara_control::error::{Failed, say};
 use std::ffi::OsString;
 use std::fmt;
 use std::ops::ControlFlow;

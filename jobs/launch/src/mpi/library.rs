@@ -4,8 +4,8 @@
 //! interface is `libmpi_abi.so`. So the program's own loader says which file it would load, and the file says whose it is.
 
 use super::elf;
-use angara_client::error::Failed;
-use angara_client::install;
+use angara_control::error::Failed;
+use angara_control::install;
 use angara_protocol::launch::ENV_JOB;
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::ffi::OsString;

@@ -21,8 +21,8 @@ pub mod survey;
 
 use crate::run::options::RunArgs;
 use angara_abi::program_clock::PRELOADED_FOR_MPI;
-use angara_client::error::Failed;
-use angara_client::install;
+use angara_control::error::Failed;
+use angara_control::install;
 use clap::ValueEnum;
 use library::{Library, LibraryKind, Linked, linked};
 pub use space::Told;

@@ -1,8 +1,8 @@
 //! The provider of libfabric that carries MPI over the emulated network, and how a library is told to use it.
 
 use super::library::LibraryKind;
-use angara_client::error::Failed;
-use angara_client::install;
+use angara_control::error::Failed;
+use angara_control::install;
 use std::ffi::OsString;
 use std::path::PathBuf;
 

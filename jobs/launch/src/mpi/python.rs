@@ -5,7 +5,7 @@
 
 use super::elf;
 use super::library::{Library, LibraryKind, Linked, linked_by};
-use angara_client::program::find_program;
+use angara_control::program::find_program;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Read;

@@ -2,7 +2,7 @@
 //! has in MPI, writes where the launcher reads, and becomes the program.
 
 use crate::run::wrap::{self, Wrap};
-use angara_client::exec::{become_program, bind};
+use angara_control::exec::{become_program, bind};
 use angara_protocol::launch::ENV_PE;
 use angara_protocol::modes::RANK;
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};

@@ -2,7 +2,7 @@
 
 use super::elf;
 use super::library::{Library, LibraryKind, dependencies};
-use angara_client::error::Failed;
+use angara_control::error::Failed;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -5,7 +5,7 @@ use super::library::{Library, LibraryKind, output};
 use super::provider;
 use super::reach::{device, reaches};
 use crate::oshcc::in_path;
-use angara_client::install;
+use angara_control::install;
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use nix::unistd::Pid;
 use std::collections::BTreeSet;
@@ -116,7 +116,7 @@ pub fn peek(args: &PeekArgs) -> ! {
         Ok(_) if u64::from_ne_bytes(seen) != MARK => Some("something else was read".into()),
         Ok(_) => None,
     };
-    exit(why.map_or(0, |why| i32::from(angara_client::error::print(why).is_err()) + 1))
+    exit(why.map_or(0, |why| i32::from(angara_control::error::print(why).is_err()) + 1))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! What another run may do otherwise, in virtual time: PEs without which the others went on, and times that rest on a guess.
 
 use super::place::Place;
-use angara_client::code;
+use angara_control::code;
 use angara_protocol::absence::Absence;
 use angara_protocol::doubts;
 use angara_protocol::msg::Event;

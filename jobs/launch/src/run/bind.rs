@@ -4,7 +4,7 @@
 //! scheduler moves waiters about. With fewer PEs than cores each gets an equal share of the cores,
 //! so that a program with threads still sees several. An affinity the user set is never changed.
 
-use angara_client::cores::{Bind, Cores};
+use angara_control::cores::{Bind, Cores};
 use angara_protocol::msg::CoreAdvice;
 
 /// Cores of each of `pes` PEs, or `None` to leave them alone. By the daemon's advice jobs on one machine do not start on the same

@@ -3,7 +3,7 @@
 use super::options::{RunArgs, say};
 use super::place::Place;
 use angara_abi::JobId;
-use angara_client::error::Failed;
+use angara_control::error::Failed;
 use angara_net::Link;
 use angara_net::fault::{Action, Command, Failing, Impair, Site, Target};
 use angara_net::torus::Shape;
@@ -59,7 +59,7 @@ impl Tolls {
         }
         match place.control.request(&Request::JobReport { job }).await? {
             Reply::Report(report) => Ok(Tolls::of(&report.links)),
-            other => Err(angara_client::daemon::unexpected(&other)),
+            other => Err(angara_control::daemon::unexpected(&other)),
         }
     }
 

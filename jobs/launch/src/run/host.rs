@@ -9,14 +9,14 @@ use super::options::{Check, Clock, ENV_CHECK, ENV_TABLE, JobPlan, MapArg, RunArg
 use super::{Created, capture, create, end, own, place};
 use crate::oshrun::run_args;
 use angara_abi::JobId;
-use angara_calls::capture::PacketFile;
-use angara_client::daemon;
-use angara_client::error::Failed;
 use angara_cluster::Cluster;
+use angara_control::daemon;
+use angara_control::error::Failed;
 use angara_net::torus::NodeId;
 use angara_protocol::launch::ENV_TIMEOUT;
 use angara_protocol::modes::HOST;
 use angara_protocol::msg::{Event, Reply, Request};
+use angara_recordings::capture::PacketFile;
 use std::ffi::OsString;
 use std::io::Write;
 use std::os::fd::AsFd;

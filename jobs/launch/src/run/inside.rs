@@ -7,7 +7,7 @@ use super::forward::{Input, Output, copy_input, pump};
 use super::options::{JobPlan, RunArgs};
 use super::spawn::{End, Frame, Processes};
 use angara_abi::JobId;
-use angara_client::daemon::WithPes;
+use angara_control::daemon::WithPes;
 use angara_protocol::inside::{FromPes, StartPes, ToPes};
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;

@@ -28,18 +28,18 @@ pub mod wrap;
 use crate::mpi::Start;
 use crate::mpi::server::Server;
 use angara_abi::JobId;
-use angara_calls::capture::{PacketFile, Session, WHOLE, Where};
-use angara_calls::notes::Notes;
-use angara_calls::trace::Trace;
-use angara_client::cores::Cores;
-use angara_client::daemon::{self, Control};
-use angara_client::error::{Failed, no_thread};
-use angara_client::report::RunOptions;
-use angara_client::report::{self, RunReport, Writer};
-use angara_client::signals::{Signals, Wish};
+use angara_control::cores::Cores;
+use angara_control::daemon::{self, Control};
+use angara_control::error::{Failed, no_thread};
+use angara_control::report::RunOptions;
+use angara_control::report::{self, RunReport, Writer};
+use angara_control::signals::{Signals, Wish};
 use angara_net::torus::Shape;
 use angara_protocol::launch::Launch;
 use angara_protocol::msg::{CaptureSpec, Reply, Request, Status, VirtualStatus};
+use angara_recordings::capture::{PacketFile, Session, WHOLE, Where};
+use angara_recordings::notes::Notes;
+use angara_recordings::trace::Trace;
 use faults::Tolls;
 use forward::{Input, Output, copy_input};
 use options::{Check, JobPlan, MapArg, PesAs, RunArgs, Stay};
@@ -219,7 +219,7 @@ impl Noted {
 
     /// How many pairs of lines have a race.
     fn check(&self) -> Result<usize, Failed> {
-        if self.races { angara_calls::races::check(&self.notes, self.pes, self.quiet) } else { Ok(0) }
+        if self.races { angara_recordings::races::check(&self.notes, self.pes, self.quiet) } else { Ok(0) }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Why a job ended, what to say about it, and the exit code.
 
-use angara_client::error::Failed;
-use angara_client::waits::wait_lines;
+use angara_control::error::Failed;
+use angara_control::waits::wait_lines;
 use angara_net::torus::{NodeId, Shape};
 use angara_protocol::launch::ENDED_WITH_JOB;
 use angara_protocol::msg::Wait;

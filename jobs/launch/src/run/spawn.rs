@@ -8,9 +8,9 @@ use crate::mpi::Told;
 use crate::mpi::mpirun;
 use crate::mpi::relay::{Away, Offer, Relays};
 use crate::mpi::server::{RankEnd, Server};
-use angara_calls::notes::Notes;
-use angara_client::exec::Exec;
+use angara_control::exec::Exec;
 use angara_protocol::launch::Launch;
+use angara_recordings::notes::Notes;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::PipeFlags;
 use rustix::process::{

@@ -7,7 +7,7 @@ use super::spawn::{End, Processes};
 use super::unattached;
 use crate::mpi::library::LibraryKind;
 use angara_abi::JobId;
-use angara_client::signals::{Signals, Wish};
+use angara_control::signals::{Signals, Wish};
 use angara_protocol::msg::{Event, Wait};
 use angara_protocol::print::show_pes;
 use rustix::process::Signal;

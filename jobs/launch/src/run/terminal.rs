@@ -6,8 +6,8 @@
 
 use super::forward::Input;
 use super::own;
-use angara_client::error::Failed;
-use angara_client::exec::foreground;
+use angara_control::error::Failed;
+use angara_control::exec::foreground;
 use rustix::process::{Pid, Signal, getpgid, getpgrp, getpid, getppid, getsid};
 use rustix::termios::{Termios, tcgetattr, tcgetpgrp};
 use std::fs::File;

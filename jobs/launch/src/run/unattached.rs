@@ -6,7 +6,7 @@ use super::place::Place;
 use super::spawn::descendants;
 use crate::mpi::reach;
 use angara_abi::JobId;
-use angara_client::error::Failed;
+use angara_control::error::Failed;
 use angara_protocol::msg::{Path, Request};
 
 /// Returns what is wrong with the MPI library that a process of the job has loaded, if the program's file did not name

@@ -1,7 +1,7 @@
 //! Other commands in front of the program of chosen PEs: `--wrap` and `--debug`.
 
 use super::options::{RunArgs, find_program};
-use angara_client::error::Failed;
+use angara_control::error::Failed;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -2,8 +2,8 @@
 
 use super::session::Where;
 use crate::notes::clocks::Look;
-use angara_client::daemon::{Control, unexpected};
-use angara_client::error::Failed;
+use angara_control::daemon::{Control, unexpected};
+use angara_control::error::Failed;
 use angara_protocol::msg::{Reply, Request};
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Captured packets as a pcapng file, which is whole up to its last packet whatever happens to the disk.
 
 use super::pcapng;
-use angara_client::error::Failed;
+use angara_control::error::Failed;
 use std::fs::File;
 use std::io::{self, ErrorKind, Seek, Write};
 use std::os::fd::AsFd;

@@ -13,7 +13,7 @@ mod words;
 use crate::notes::Notes;
 use angara_abi::desc::Region;
 use angara_abi::job::INTERNAL_BYTES;
-use angara_client::error::Failed;
+use angara_control::error::Failed;
 use angara_protocol::calls::Memory;
 use indicatif::{ProgressBar, ProgressStyle};
 use shadow::{AccessKind, At, Of, Op};

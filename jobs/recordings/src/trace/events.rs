@@ -1,6 +1,6 @@
 //! Reads a timeline again, and finds whatever a viewer would stumble over.
 
-use angara_client::error::Failed;
+use angara_control::error::Failed;
 use angara_net::packed::Unpacked;
 use flate2::read::MultiGzDecoder;
 use serde::Deserialize;

@@ -5,8 +5,8 @@
 //! carried itself, exactly, and is asked at the end.
 
 use angara_abi::{FLIT_BYTES, JobId};
-use angara_client::daemon::{Control, unexpected};
-use angara_client::error::Failed;
+use angara_control::daemon::{Control, unexpected};
+use angara_control::error::Failed;
 use angara_net::Link;
 use angara_net::torus::Shape;
 use angara_protocol::msg::{LinkLoads, LinkUse, Reply, Request};

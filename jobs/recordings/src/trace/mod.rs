@@ -15,9 +15,9 @@ mod wakers;
 
 use crate::notes::{Away, Calls, Notes};
 use angara_abi::JobId;
-use angara_client::daemon::Control;
-use angara_client::error::Failed;
-use angara_client::report::check_writable;
+use angara_control::daemon::Control;
+use angara_control::error::Failed;
+use angara_control::report::check_writable;
 use angara_net::torus::Shape;
 use angara_protocol::calls::Action;
 use chrome::Writer;

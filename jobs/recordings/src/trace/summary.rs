@@ -2,8 +2,8 @@
 
 use super::events::{Timeline, outermost, read};
 use super::path::{Critical, critical};
-use angara_client::error::{Failed, print};
-use angara_client::report::table::Table;
+use angara_control::error::{Failed, print};
+use angara_control::report::table::Table;
 use angara_protocol::print::csv_cell;
 use clap::{Args, Subcommand, ValueHint};
 use std::collections::BTreeMap;

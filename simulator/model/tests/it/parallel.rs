@@ -8,7 +8,7 @@ use angara_model::{
     Angara, AnyTopology, Delivery, Generic, Injection, LinkLoad, Lost, Network, Profile, Rate, Setup, Switching,
     Totals, TraceEvent,
 };
-use angara_model_oracle::generic::graph;
+use angara_oracle::generic::graph;
 use proptest::prelude::*;
 
 /// Everything visible from outside.

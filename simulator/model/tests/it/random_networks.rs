@@ -8,8 +8,8 @@
 use angara_model::{
     Angara, AnyTopology, Generic, Injection, Network, Profile, Rate, Setup, Switching, Topology, TrafficClass, topology,
 };
-use angara_model_oracle as oracle;
 use angara_net::NodeSet;
+use angara_oracle as oracle;
 use oracle::angara::{Counts, Fate, Fault, How, Met};
 use oracle::generic::dragonfly;
 use oracle::generic::graph::{self, Way};

@@ -2,7 +2,7 @@
 
 #![allow(dead_code)] // Each test program uses a part.
 
-use angara_coro::{Event, Hooks, Image, Names, PAGE, Pes, Program, Refusal, Stack, Start, stand};
+use angara_coroutines::{Event, Hooks, Image, Names, PAGE, Pes, Program, Refusal, Stack, Start, stand};
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, CString, c_int};
 use std::path::{Path, PathBuf};

@@ -4,8 +4,8 @@ use super::easy::Shadow;
 use super::{Conservative, Desk, Easy, Fcfs, Scheduler};
 use crate::queue::Job;
 use crate::queue::engine::{Outcome, Record, simulate};
-use angara_alloc::{BestFitBox, FirstFitBox, Machine, Search, Unconstrained};
 use angara_fabric::Outage;
+use angara_placement::{BestFitBox, FirstFitBox, Machine, Search, Unconstrained};
 use proptest::prelude::*;
 use std::ops::ControlFlow;
 

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::slurm::nodes::tests::layout;
-use angara_alloc::FirstFitBox;
 use angara_fabric::rng::splitmix;
+use angara_placement::FirstFitBox;
 
 const NOW: u64 = 1_000_000;
 

@@ -1,11 +1,11 @@
 //! `--map auto:FILE`: a placement found from what the PEs sent each other in an earlier run.
 
 use super::{MapArg, RunArgs};
-use angara_alloc::mapping::{Effort, Sites, Traffic, cost, map};
-use angara_client::error::Failed;
+use angara_control::error::Failed;
 use angara_fabric::Outage;
 use angara_net::fault::{Fault, Site};
 use angara_net::torus::{NodeId, Shape};
+use angara_placement::mapping::{Effort, Sites, Traffic, cost, map};
 use angara_traffic::{Count, Volumes};
 use std::path::{Path, PathBuf};
 
@@ -52,7 +52,7 @@ impl Expected {
         let dead = outages(&args.faults, &shape);
         let is_up = |node: &NodeId| !dead.contains(&Outage::Node(*node));
         let nodes = (0..shape.nodes() as NodeId).filter(is_up).collect();
-        let refused = |e: angara_alloc::mapping::MappingError| unusable(&self.file, &e.to_string());
+        let refused = |e: angara_placement::mapping::MappingError| unusable(&self.file, &e.to_string());
         let sites = Sites::new(shape, &dead, nodes, args.ppn).map_err(refused)?;
         let found = map(&self.traffic, &sites, Effort::seeded(SEED)).map_err(refused)?;
         if !args.quiet {

@@ -4,7 +4,7 @@ use super::engine::fault_without_packets;
 use super::{Check, Clock, PesAs, RunArgs};
 use crate::mpi::library::LibraryKind;
 use angara_abi::job::{Barrier, Collectives};
-use angara_client::error::Failed;
+use angara_control::error::Failed;
 use angara_machine::{MPI_TABLE, Machine};
 use angara_net::fault::{Command, Target};
 use angara_net::torus::Shape;

@@ -1,7 +1,7 @@
 //! Which engine carries a job: the one asked for, or the emulated network where an option acts on packets alone.
 
 use super::{Clock, RunArgs, say};
-use angara_client::error::Failed;
+use angara_control::error::Failed;
 use angara_machine::{MPI_TABLE, Machine};
 use angara_net::fault::Command;
 use angara_net::torus::Shape;

@@ -1,6 +1,6 @@
 //! `--map`: which PE is on which node.
 
-use angara_client::error::Failed;
+use angara_control::error::Failed;
 use angara_net::torus::{NodeId, Shape};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;

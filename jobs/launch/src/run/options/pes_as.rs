@@ -2,7 +2,7 @@
 //! program's file.
 
 use super::{Check, Clock, ENV_PRELOAD, PesAs, RunArgs};
-use angara_client::error::Failed;
+use angara_control::error::Failed;
 use angara_protocol::compute::Compute;
 use std::path::Path;
 
@@ -88,12 +88,12 @@ fn by_options(args: &RunArgs, mpi: bool) -> Option<Obstacle> {
 #[cfg(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu"))]
 fn by_program(file: &Path) -> Option<Obstacle> {
     const LIBRARY: &str = "libsma.so";
-    let refusal = match angara_coro::Program::read(file) {
+    let refusal = match angara_coroutines::Program::read(file) {
         Ok(program) if program.needs(LIBRARY) => return None,
         Ok(_) => None,
         // Any program has something that nobody has checked; of one for OpenSHMEM that is the reason.
         Err(refusal) => Some(refusal).filter(|_| {
-            let libraries = angara_coro::Program::libraries(file);
+            let libraries = angara_coroutines::Program::libraries(file);
             libraries.is_none_or(|all| all.iter().any(|l| l.starts_with(LIBRARY)))
         }),
     };

@@ -2,8 +2,8 @@
 
 use super::{Clock, PesAs, RunArgs};
 use angara_abi::program_clock::{ENV_SEED, ENV_TSC};
-use angara_client::cores::{Bind, Cores};
-use angara_client::error::Failed;
+use angara_control::cores::{Bind, Cores};
+use angara_control::error::Failed;
 use angara_protocol::absence::Patience;
 use angara_protocol::msg::Path as EnginePath;
 use angara_protocol::recording;
