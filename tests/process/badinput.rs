@@ -79,14 +79,14 @@ fn a_command_whose_program_is_not_built_or_not_installed() {
     // As cargo leaves it beside what it has built.
     let source = tools::root().join("commands/angara/src/main.rs");
     std::fs::write(built.join("angara.d"), format!("angara: {}\n", source.display())).expect("ours");
-    for (line, program) in [
-        (&["sim", "run"][..], "angara-sim"),
-        (&["plan", "--help"], "angara-sim"),
-        (&["help", "top"], "angara-top"),
-        (&["whatif", "-n", "2", "true"], "angara-whatif"),
+    for (line, program, package) in [
+        (&["sim", "run"][..], "angara-sim", "sim"),
+        (&["plan", "--help"], "angara-sim", "sim"),
+        (&["help", "top"], "angara-top", "top"),
+        (&["whatif", "-n", "2", "true"], "angara-whatif", "whatif"),
     ] {
-        for (dir, remedy) in [(&alone, "install the whole tree"), (&built, "cargo build --release -p angara-commands")]
-        {
+        let build = format!("cargo build --release -p angara-commands-{package}");
+        for (dir, remedy) in [(&alone, "install the whole tree"), (&built, &build)] {
             let mut command = test.command(dir.join("angara"));
             command.args(line);
             let done = test.run(command).failure(&[program, "which is not there", remedy]);

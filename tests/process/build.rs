@@ -87,8 +87,11 @@ fn the_demo_is_built_without_what_it_does_not_run() {
     assert!(has("angara-fabric") && has("angara-launch"), "{built:?}");
     for name in [
         "angara-batch",
-        "angara-bench",
-        "angara-commands",
+        "angara-commands-alloc",
+        "angara-commands-bench",
+        "angara-commands-sim",
+        "angara-commands-top",
+        "angara-commands-whatif",
         "angara-model",
         "angara-one-process",
         "angara-sim",

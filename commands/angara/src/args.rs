@@ -1,15 +1,13 @@
 //! The command line: subcommands. What stands before a program is read by `foreign` first.
 
-use crate::{demo, doctor};
+use crate::beside::{self, Elsewhere, asked_for, become_program};
+use crate::run::{say, say_misread, start};
+use crate::where_args::WhereArgs;
+use crate::{
+    capture, cluster, demo, doctor, fault, foreign, machine, report, run, say_usage, shutdown, status, trace, web,
+};
 use angara_cluster::usage::helpful;
-use angara_control::beside::{self, Elsewhere, asked_for, become_program};
-use angara_control::daemon::{WhereArgs, cluster, fault, status, web};
 use angara_control::error::Failed;
-use angara_control::report;
-use angara_launch::oshrun::{say, say_misread, say_usage, start};
-use angara_launch::run::options::RunArgs;
-use angara_launch::{foreign, machine};
-use angara_recordings::{capture, trace};
 use clap::{Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 
@@ -25,7 +23,7 @@ struct Cli {
 #[allow(clippy::large_enum_variant)] // one value per process
 enum Sub {
     /// Run a program as N processes (PEs) on a torus
-    Run(RunArgs),
+    Run(run::RunArgs),
     #[command(about = beside::WHATIF.about, disable_help_flag = true)]
     Whatif(Elsewhere),
     /// Show daemons, their jobs, faults and link counters
@@ -96,7 +94,7 @@ pub(crate) fn dispatch(args: Vec<OsString>) -> Result<u8, Failed> {
         Sub::Trace(args) => trace::main(args),
         Sub::Fault(args) => fault::main(args),
         Sub::Cluster(args) => cluster::main(args),
-        Sub::Shutdown(args) => status::shutdown(args),
+        Sub::Shutdown(args) => shutdown::main(args),
         Sub::Doctor(args) => doctor::main(args),
         Sub::Demo(args) => demo::main(args),
         Sub::Machine(args) => machine::main(args),
@@ -114,7 +112,7 @@ pub fn angara() -> Command {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use angara_launch::oshrun::oshrun;
+    use crate::oshrun::oshrun;
 
     #[test]
     fn every_command_is_well_formed() {

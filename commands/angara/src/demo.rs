@@ -4,14 +4,14 @@
 //! and once through the emulated adapters and links, and shows result, time and the traffic on each
 //! link. In a checkout it first builds what is missing; after `cargo demo` nothing is.
 
+use crate::beside;
+use crate::oshcc;
+use crate::where_args::WhereArgs;
 use angara_abi::account::Class;
-use angara_control::beside;
-use angara_control::daemon::WhereArgs;
 use angara_control::error::{Failed, say};
 use angara_control::install;
 use angara_control::report::{self, heatmap};
 use angara_launch::example::{self, Temporary};
-use angara_launch::oshcc;
 use angara_protocol::msg::Report;
 use clap::Args;
 use std::path::Path;

@@ -1,20 +1,40 @@
-//! The commands a user types: `angara` with its subcommands, `oshrun`, `oshcc` and `oshc++`.
+//! The commands a user types first: `angara` with its subcommands, `oshrun`, `oshcc` and `oshc++`.
 //!
-//! Here command lines are read. What they ask for is done by the crates beside this one: jobs by `launch`, talking to a
-//! daemon and reports by `control`, timelines, races and captures by `recordings`. Only what needs several of them stands here:
-//! `demo`, `doctor`. Subcommands that a first run does not need are programs of their own, in `commands/beside`.
+//! A file here has a subcommand: its options, its help, and its call of a library that knows no command line: jobs are
+//! started by `launch`, daemons and reports are read by `control`, timelines, races and captures by `recordings`. Subcommands
+//! that a first run does not need are programs of their own in the folders beside this one; [`enter`] is how they begin.
 #![forbid(unsafe_code)]
 
 mod args;
+pub mod beside;
+mod capture;
+mod cluster;
 mod demo;
 mod doctor;
+mod entry;
+mod fault;
+pub mod foreign;
+pub mod interrupt;
+mod machine;
+mod modes;
+pub mod oshcc;
+pub mod oshrun;
+mod report;
+pub mod run;
+mod shutdown;
+mod status;
+mod trace;
+mod web;
+mod where_args;
+mod word;
 
 pub use args::angara;
+pub use entry::{enter, enter_reading, say_usage};
+pub use where_args::WhereArgs;
+pub use word::word;
 
-use angara_control::error::Failed;
-use angara_launch::{modes, oshcc, oshrun};
+use entry::finish;
 use std::ffi::OsString;
-use std::process::exit;
 
 /// Entry of the `angara` command. Never returns.
 pub fn main_angara() -> ! {
@@ -39,15 +59,4 @@ pub fn main_oshcc() -> ! {
     let args: Vec<OsString> = std::env::args_os().collect();
     let name = oshcc::name(&args);
     finish(name, oshcc::main(&args))
-}
-
-/// Leaves with the exit code of `result`, after saying what failed and what to do about it.
-fn finish(name: &str, result: Result<u8, Failed>) -> ! {
-    match result {
-        Ok(code) => exit(code.into()),
-        Err(e) => {
-            e.print(name);
-            exit(e.code.into())
-        }
-    }
 }

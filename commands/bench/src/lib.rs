@@ -10,10 +10,25 @@ mod shmem;
 mod sim;
 mod tune;
 
+use angara_cli::beside::BENCH;
 use angara_control::error::Failed;
 use angara_protocol::whole_file::write_whole;
-use clap::{Args, Subcommand};
+use clap::{Args, Parser, Subcommand};
 use std::path::Path;
+
+/// The subcommand as `angara` has it.
+#[derive(Parser)]
+#[command(name = "angara", version, propagate_version = true, arg_required_else_help = true)]
+pub enum Commands {
+    /// `angara bench`.
+    #[command(about = BENCH.about)]
+    Bench(BenchArgs),
+}
+
+/// Entry of the program `angara-bench`. Never returns.
+pub fn main() -> ! {
+    angara_cli::enter(BENCH, |Commands::Bench(args)| measure(args))
+}
 
 /// Arguments of `angara bench`.
 #[derive(Args)]
@@ -38,7 +53,7 @@ enum Which {
 }
 
 /// Measures and shows.
-pub fn main(args: BenchArgs) -> Result<u8, Failed> {
+fn measure(args: BenchArgs) -> Result<u8, Failed> {
     match args.which {
         None => shmem::main(args.shmem),
         Some(Which::Shmem(args)) => shmem::main(args),

@@ -7,7 +7,7 @@
 use angara_control::error::{Failed, print};
 use angara_control::install;
 use angara_control::report;
-use angara_launch::example::{self, BuildArgs, Temporary};
+use angara_launch::example::{self, Temporary};
 use angara_launch::many;
 use angara_protocol::whole_file::write_whole;
 use clap::{Args, ValueHint};
@@ -40,8 +40,9 @@ pub(crate) struct MachineArgs {
     /// Write the page to a file instead of the standard output
     #[arg(long, value_name = "FILE.md", value_hint = ValueHint::FilePath)]
     out: Option<PathBuf>,
-    #[command(flatten)]
-    build: BuildArgs,
+    /// In a source checkout: have cargo bring daemon, library and compiler wrapper up to date first
+    #[arg(long)]
+    build: bool,
 }
 
 /// One run: program, options of `angara run` in virtual time.
@@ -102,7 +103,7 @@ pub(crate) fn main(args: MachineArgs) -> Result<u8, Failed> {
     if let Some(file) = &args.out {
         report::check_writable(file, "--out")?;
     }
-    args.build.prepare(&bin)?;
+    example::prepare(&bin, args.build)?;
     let dir = Temporary::new("machine")?;
     for source in PROGRAMS.iter().map(|(source, _)| *source).chain([MEASURE]) {
         example::compile(&bin, &example::find(&bin, &format!("c/{source}"))?, &dir.0.join(stem(source)))?;

@@ -6,10 +6,10 @@
 
 use super::compare::{Outcome, Results};
 use super::{run, write};
-use angara_control::daemon::WhereArgs;
+use angara_cli::WhereArgs;
 use angara_control::error::{Failed, say};
 use angara_control::install;
-use angara_launch::example::{self, BuildArgs, Temporary};
+use angara_launch::example::{self, Temporary};
 use angara_net::units::whole;
 use clap::Args;
 use std::path::{Path, PathBuf};
@@ -55,8 +55,9 @@ pub(crate) struct MpiArgs {
     /// Write every sample to a file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    #[command(flatten)]
-    build: BuildArgs,
+    /// In a source checkout: have cargo bring daemon, library and compiler wrapper up to date first
+    #[arg(long)]
+    build: bool,
     #[command(flatten)]
     at: WhereArgs,
 }
@@ -121,7 +122,7 @@ fn networks(args: &MpiArgs, bin: &Path) -> Result<Vec<Network>, Failed> {
 /// Measures and shows.
 pub(crate) fn main(args: MpiArgs) -> Result<u8, Failed> {
     let bin = install::bin_dir()?;
-    args.build.prepare(&bin)?;
+    example::prepare(&bin, args.build)?;
     let source = example::find(&bin, PROGRAM)?;
     let temporary = Temporary::new("bench")?;
     let program = temporary.0.join("bench_mpi");

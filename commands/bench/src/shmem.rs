@@ -9,10 +9,10 @@ use super::compare::{Outcome, Results};
 use super::pair::Pair;
 use super::tune;
 use super::{run, write};
-use angara_control::daemon::WhereArgs;
+use angara_cli::WhereArgs;
 use angara_control::error::{Failed, say};
 use angara_control::install;
-use angara_launch::example::{self, BuildArgs, Temporary};
+use angara_launch::example::{self, Temporary};
 use angara_net::units::whole;
 use clap::Args;
 use std::collections::BTreeMap;
@@ -77,8 +77,9 @@ pub(crate) struct ShmemArgs {
     /// Write every sample to a file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    #[command(flatten)]
-    build: BuildArgs,
+    /// In a source checkout: have cargo bring daemon, library and compiler wrapper up to date first
+    #[arg(long)]
+    build: bool,
     #[command(flatten)]
     at: WhereArgs,
 }
@@ -171,7 +172,7 @@ impl Library {
 /// Measures and shows.
 pub(crate) fn main(args: ShmemArgs) -> Result<u8, Failed> {
     let bin = install::bin_dir()?;
-    args.build.prepare(&bin)?;
+    example::prepare(&bin, args.build)?;
     let source = example::find(&bin, PROGRAM)?;
     let temporary = Temporary::new("bench")?;
     let program = temporary.0.join("angara");

@@ -12,6 +12,7 @@ mod node_set;
 pub mod packed;
 pub mod torus;
 pub mod units;
+pub mod words;
 
 pub use host_id::HostId;
 pub use link::Link;

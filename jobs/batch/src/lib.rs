@@ -1,6 +1,5 @@
-//! `angara alloc`: which nodes of a torus a job gets. The searches themselves are in `angara_placement`.
-//! The name is that of Angara's own tools (ANSU, paper 002, section 2.1).
+//! Batch systems: simulated queues of jobs on a torus ([`queue`]), and the choice of nodes for Slurm ([`slurm`]). Searches for
+//! sets of nodes are in `angara_placement`.
 
-pub mod cli;
 pub mod queue;
 pub mod slurm;

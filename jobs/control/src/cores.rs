@@ -1,19 +1,20 @@
 //! Cores that processes of a job may run on.
 
-use clap::ValueEnum;
 use rustix::thread::{CpuSet, sched_getaffinity};
 use serde::{Deserialize, Serialize};
 
-/// `--bind`.
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Bind {
-    /// By the number of PEs and cores.
-    Auto,
-    /// One core each.
-    Core,
-    /// Leave it to the scheduler.
-    None,
+angara_net::words! {
+    /// Which cores PEs may run on.
+    #[derive(Debug, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Bind {
+        /// By the number of PEs and cores.
+        Auto = "auto",
+        /// One core each.
+        Core = "core",
+        /// Leave it to the scheduler.
+        None = "none",
+    }
 }
 
 /// Cores this process may use, and whether someone narrowed them on purpose.

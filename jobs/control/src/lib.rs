@@ -4,7 +4,6 @@
 //! (notes, timelines, races, captures) and `bench`.
 #![forbid(unsafe_code)]
 
-pub mod beside;
 pub mod code;
 pub mod cores;
 pub mod daemon;

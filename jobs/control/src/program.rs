@@ -1,7 +1,7 @@
 //! The program's file.
 
 use crate::error::Failed;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 /// Finds the program as a shell would. Exit codes 127 (not found) and 126 (not executable).
@@ -34,6 +34,11 @@ pub fn find_program(name: &OsString, path: Option<OsString>) -> Result<PathBuf, 
         "check the spelling, or give the path to it".into()
     };
     Err(Failed::runtime(format!("no program `{shown}` in PATH"), remedy).with_code(127))
+}
+
+/// Returns where a command would be found.
+pub fn in_path(name: &OsStr) -> Option<PathBuf> {
+    find_program(&name.to_owned(), std::env::var_os("PATH")).ok()
 }
 
 fn executable(file: &Path) -> Result<PathBuf, Failed> {

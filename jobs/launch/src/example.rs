@@ -3,7 +3,6 @@
 use angara_control::daemon::random_number;
 use angara_control::error::{Failed, say};
 use angara_control::install::{self, Checkout};
-use clap::Args;
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -33,29 +32,22 @@ impl Drop for Temporary {
     }
 }
 
-/// Whether cargo is called.
-#[derive(Args, Clone)]
-pub struct BuildArgs {
-    /// In a source checkout: have cargo bring daemon, library and compiler wrapper up to date first
-    #[arg(long)]
-    build: bool,
-}
-
-impl BuildArgs {
-    /// Has cargo build everything if that was asked for. Without it everything has to be there.
-    pub fn prepare(&self, bin: &Path) -> Result<(), Failed> {
-        match (install::checkout(bin), self.build) {
-            (Some(checkout), true) => build(bin, &checkout, checkout.cargo_build()),
-            (None, true) => {
-                let what = format!("--build is for a source checkout, and {} is not of one", bin.display());
-                Err(Failed::usage(what, "leave it out"))
-            }
-            (Some(checkout), false) if !is_complete(bin) => {
-                let what = format!("{} lacks the daemon, the library or the compiler wrapper", bin.display());
-                Err(Failed::runtime(what, format!("add --build, or run {}", checkout.hint())))
-            }
-            (_, false) => Ok(()),
+/// Has cargo build everything if `wanted`. Otherwise everything has to be there.
+///
+/// # Errors
+/// Something is missing, `wanted` outside a checkout, or cargo fails.
+pub fn prepare(bin: &Path, wanted: bool) -> Result<(), Failed> {
+    match (install::checkout(bin), wanted) {
+        (Some(checkout), true) => build(bin, &checkout, checkout.cargo_build()),
+        (None, true) => {
+            let what = format!("--build is for a source checkout, and {} is not of one", bin.display());
+            Err(Failed::usage(what, "leave it out"))
         }
+        (Some(checkout), false) if !is_complete(bin) => {
+            let what = format!("{} lacks the daemon, the library or the compiler wrapper", bin.display());
+            Err(Failed::runtime(what, format!("add --build, or run {}", checkout.hint())))
+        }
+        (_, false) => Ok(()),
     }
 }
 

@@ -1,5 +1,5 @@
-//! Jobs: `angara run` ([`run`](mod@run)) with `oshrun`, once or many times ([`many`]), with what it takes for MPI ([`mpi`]) and
-//! beside other launchers ([`foreign`]); and compiling for it ([`oshcc`], [`example`]).
+//! Jobs: what `angara run` does ([`run`](mod@run)), once or many times ([`many`]), with what it takes for MPI ([`mpi`]); and
+//! examples to run ([`example`]).
 //!
 //! It looks for a daemon whose torus fits (or starts a private one), asks it for a job over the control socket, starts one
 //! process per PE with the job's place in the environment, forwards their input and output, and takes everything down again
@@ -10,11 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod example;
-pub mod foreign;
 pub mod machine;
 pub mod many;
-pub mod modes;
 pub mod mpi;
-pub mod oshcc;
-pub mod oshrun;
 pub mod run;

@@ -1,30 +1,10 @@
-//! `angara machine`: a machine file with everything in it, to read or to change.
+//! Machines as a command line names and changes them.
 
 use angara_control::error::Failed;
 use angara_machine::Machine;
-use clap::Args;
-use std::io::Write;
-
-/// What the user asked for.
-#[derive(Args)]
-pub struct MachineArgs {
-    /// desmos, angara-k1 or a file whose name ends in .toml [default: the chip as published, on no particular network]
-    #[arg(value_name = "NAME|FILE.toml", value_parser = Machine::named)]
-    machine: Option<Machine>,
-    /// Change values, such as link=15GB/s,hop=60ns; may be repeated
-    #[arg(long, value_name = "KEY=VALUE")]
-    set: Vec<String>,
-}
 
 /// A machine, or the chip as published, with the changes of `--set`.
 pub fn changed(machine: Option<Machine>, set: &[String]) -> Result<Machine, Failed> {
     let changed = machine.unwrap_or_else(Machine::plain).with(set);
     changed.map_err(|e| Failed::usage(format!("--set: {e}"), "`angara machine` prints every key and its value"))
-}
-
-/// Prints it.
-pub fn main(args: MachineArgs) -> Result<u8, Failed> {
-    let machine = changed(args.machine, &args.set)?;
-    std::io::stdout().write_all(machine.to_toml().as_bytes()).map_err(|e| Failed::output(&e))?;
-    Ok(0)
 }

@@ -10,9 +10,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Packages of the workspace whose results are installed.
-pub(crate) const INSTALLED: [&str; 12] = [
+pub(crate) const INSTALLED: [&str; 16] = [
     "angara-cli",
-    "angara-commands",
+    "angara-commands-alloc",
+    "angara-commands-bench",
+    "angara-commands-sim",
+    "angara-commands-top",
+    "angara-commands-whatif",
     "angara-fabricd",
     "angara-one-process",
     "shmem-shim",

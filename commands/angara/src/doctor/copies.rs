@@ -1,9 +1,8 @@
 //! Which copy of each part is used, and other copies that are in its way.
 
 use super::{Finding, needed, optional};
-use angara_control::beside::{ALL, Beside};
-use angara_control::install;
-use angara_launch::oshcc;
+use crate::beside::{ALL, Beside};
+use angara_control::{install, program};
 use angara_protocol::inside::PROGRAM;
 use std::ffi::OsStr;
 use std::fs::canonicalize;
@@ -74,7 +73,7 @@ fn same_version(file: &Path) -> Result<String, String> {
 
 /// Commands of this installation that come first in `PATH`; those that another copy comes before.
 fn in_path(bin: &Path) -> Result<String, String> {
-    let found = COMMANDS.map(|name| (name, oshcc::in_path(OsStr::new(name))));
+    let found = COMMANDS.map(|name| (name, program::in_path(OsStr::new(name))));
     // A link in a directory for all programs leads here.
     let ours =
         |file: &Path| canonicalize(file).is_ok_and(|file| file.parent() == Some(bin)) || file.parent() == Some(bin);

@@ -2,12 +2,13 @@
 
 mod copies;
 
+use crate::where_args::WhereArgs;
 use angara_control::cores::Cores;
-use angara_control::daemon::{self, WhereArgs};
+use angara_control::daemon;
 use angara_control::error::{Failed, say};
+use angara_control::program::in_path;
 use angara_control::report::table::bytes;
 use angara_launch::mpi::survey;
-use angara_launch::oshcc;
 use angara_protocol::print::ranges;
 use angara_protocol::trust::{Distrust, TrustedDir};
 use clap::Args;
@@ -217,7 +218,7 @@ fn networking() -> Vec<Finding> {
 }
 
 fn namespaces() -> Result<String, String> {
-    let unshare = oshcc::in_path(OsStr::new("unshare")).ok_or("no `unshare` command to try with")?;
+    let unshare = in_path(OsStr::new("unshare")).ok_or("no `unshare` command to try with")?;
     let tried =
         Command::new(unshare).args(["--user", "--map-root-user", "--net", "true"]).stdin(Stdio::null()).output();
     match tried {
@@ -296,9 +297,8 @@ fn shm() -> Result<String, String> {
 }
 
 fn tools() -> Vec<Finding> {
-    let tool = |name: &str| {
-        oshcc::in_path(OsStr::new(name)).map(|p| p.display().to_string()).ok_or(format!("no {name} in PATH"))
-    };
+    let tool =
+        |name: &str| in_path(OsStr::new(name)).map(|p| p.display().to_string()).ok_or(format!("no {name} in PATH"));
     vec![
         optional("C compiler", tool("cc"), "oshcc needs one: apt-get install gcc, or set CC"),
         optional("C++ compiler", tool("c++"), "oshc++ needs one: apt-get install g++, or set CXX"),

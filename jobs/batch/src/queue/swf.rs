@@ -69,13 +69,15 @@ impl Record {
     }
 }
 
-/// What becomes of jobs that the machine has not enough nodes for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
-pub enum Oversized {
-    /// The log is refused
-    Refuse,
-    /// They are left out
-    Skip,
+angara_net::words! {
+    /// What becomes of jobs that the machine has not enough nodes for.
+    #[derive(Debug)]
+    pub enum Oversized {
+        /// The log is refused
+        Refuse = "refuse",
+        /// They are left out
+        Skip = "skip",
+    }
 }
 
 /// How a log is read.

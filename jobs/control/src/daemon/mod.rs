@@ -1,13 +1,6 @@
-//! Talking to `fabricd`: finding one, starting a private one, and the control connection; and the commands
-//! that do nothing else ([`status`], [`fault`], [`cluster`]).
+//! Talking to `fabricd`: finding one, starting a private one, and the control connection.
 
-pub mod cluster;
-pub mod fault;
-pub mod status;
 pub mod web;
-mod where_args;
-
-pub use where_args::WhereArgs;
 
 use crate::error::Failed;
 use crate::exec::Exec;

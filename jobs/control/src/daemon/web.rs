@@ -1,36 +1,8 @@
-//! `angara web`: where a daemon's page is, and the token that opens it.
+//! The token that opens a daemon's page.
 
-use super::{Control, WhereArgs, block_on, runtime_dir};
-use crate::error::{Failed, say};
+use crate::error::Failed;
 use angara_protocol::launch::{CONTROL_TOKEN, READ_TOKEN};
-use clap::Args;
 use std::path::Path;
-
-/// Arguments of `angara web`.
-#[derive(Args)]
-pub struct WebArgs {
-    /// A URL for observers, who cannot set faults
-    #[arg(long)]
-    read: bool,
-    #[command(flatten)]
-    at: WhereArgs,
-}
-
-/// Prints it.
-pub fn main(args: WebArgs) -> Result<u8, Failed> {
-    let dir = runtime_dir(&args.at.runtime_dir);
-    block_on(async {
-        let status = Control::connect(&dir)?.status().await?;
-        let url = status.web.ok_or_else(|| {
-            Failed::runtime(
-                format!("the daemon in {} (pid {}) has no page", dir.display(), status.pid),
-                "start it with one: fabricd --torus 2x2x2 --web 127.0.0.1:8290, or run a job with `angara run --web`",
-            )
-        })?;
-        say!("{}", with_token(&url, &dir, args.read)?)?;
-        Ok(0)
-    })
-}
 
 /// The URL of a page with a token of the daemon in `dir`.
 pub fn with_token(url: &str, dir: &Path, read: bool) -> Result<String, Failed> {

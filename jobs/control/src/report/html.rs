@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use std::path::Path;
 
 /// Writes it.
-pub(super) fn write(report: &RunReport, file: &Path) -> Result<(), Failed> {
+pub fn write(report: &RunReport, file: &Path) -> Result<(), Failed> {
     let page = angara_page::standalone(&recorded(report).to_string());
     write_whole(file, page).map_err(|e| Failed::unwritten(format!("the page {}", file.display()), &e))
 }

@@ -5,23 +5,20 @@
 
 mod file;
 pub mod heatmap;
-mod html;
+pub mod html;
 pub mod table;
-mod times;
+pub mod times;
 
 pub use file::{Writer, check_writable, read};
 
 use crate::cores::Bind;
-use crate::error::{Failed, print};
 use angara_abi::account::{Class, Load};
 use angara_abi::job::{Barrier, Collectives};
 use angara_net::torus::Shape;
 use angara_protocol::msg::{LinkReport, LinkUse, PairReport, Report, RoutineRow, TimesPiece, WaitRow};
 use angara_protocol::print::plain_line;
-use clap::Args;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
-use std::path::PathBuf;
 use table::{Table, bytes, count, terminal_width};
 
 /// Number of hottest links kept in a report.
@@ -30,26 +27,6 @@ const HOTTEST: usize = 10;
 const LINKS_SHOWN: usize = 64;
 /// Most PEs whose nodes are listed without `--all`.
 const PLACES_SHOWN: usize = 512;
-
-/// Arguments of `angara report`.
-#[derive(Args)]
-pub struct ReportArgs {
-    /// Report written by `angara run --report`, compressed or not
-    #[arg(value_name = "FILE.json[.gz]")]
-    file: PathBuf,
-    /// Also list every pair of PEs, and every link of a large network
-    #[arg(long)]
-    all: bool,
-    /// Only the heat maps
-    #[arg(long)]
-    heat: bool,
-    /// Only a table of a run in virtual time, as CSV
-    #[arg(long, value_name = "WHAT", conflicts_with_all = ["all", "heat"])]
-    csv: Option<times::Csv>,
-    /// Write a page with the torus and its links to this file, for any browser; it needs no other file and no network
-    #[arg(long, value_name = "FILE.html", conflicts_with_all = ["all", "heat", "csv"])]
-    html: Option<PathBuf>,
-}
 
 /// A whole report file.
 #[derive(Serialize, Deserialize, Debug)]
@@ -165,25 +142,8 @@ pub fn hottest(shape: Shape, links: &[LinkReport], most: usize) -> Vec<Hot> {
     sorted.into_iter().map(|l| Hot { link: link_name(shape, l), load: total(l) }).collect()
 }
 
-/// Shows a report file.
-pub fn main(args: ReportArgs) -> Result<u8, Failed> {
-    let report = read(&args.file)?;
-    if let Some(file) = &args.html {
-        return html::write(&report, file).map(|()| 0);
-    }
-    let colour = heatmap::colour();
-    if let Some(what) = args.csv {
-        let times = report.traffic.virtual_time.as_ref();
-        let none =
-            || Failed::usage("the report is of a run in real time", "run it with `--clock virtual --report FILE`");
-        return print(times::csv(&report, times.ok_or_else(none)?, what)).map(|()| 0);
-    }
-    let text = if args.heat { heat(&report.traffic, colour) } else { show(&report, args.all, colour) };
-    print(text).map(|()| 0)
-}
-
-/// Everything as text.
-fn show(report: &RunReport, all: bool, colour: bool) -> String {
+/// Returns everything as text.
+pub fn show(report: &RunReport, all: bool, colour: bool) -> String {
     let t = &report.traffic;
     let mut out = String::new();
     let path = serde_json::to_value(t.path).ok().and_then(|v| v.as_str().map(String::from)).unwrap_or_default();

@@ -8,6 +8,15 @@ pub fn terminal_width() -> Option<usize> {
     terminal.filter(|columns| *columns > 0).or_else(said).map(|columns| columns.max(40))
 }
 
+/// `12 s`, `3 min`, `5.2 h`.
+pub fn age(seconds: f64) -> String {
+    match seconds {
+        s if s < 120.0 => format!("{s:.0} s"),
+        s if s < 7200.0 => format!("{:.0} min", s / 60.0),
+        s => format!("{:.1} h", s / 3600.0),
+    }
+}
+
 /// A table with left- or right-aligned columns.
 pub struct Table {
     right: Vec<bool>,

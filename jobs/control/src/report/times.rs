@@ -5,7 +5,6 @@ use super::{Details, RunReport};
 use angara_net::torus::Shape;
 use angara_protocol::msg::{CriticalPath, LinkUse, PathStep, PeTimes, RoutineRow, Times, Why};
 use angara_protocol::print::csv_cell;
-use clap::ValueEnum;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,19 +16,21 @@ const FEW: usize = 10;
 /// From nothing to the most that any link does.
 const BARS: [char; 9] = ['·', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// Tables that can be had as CSV.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub(super) enum Csv {
-    /// Where the time of each PE went
-    Pes,
-    /// How long each PE waited for which
-    Waits,
-    /// What each routine cost each PE
-    Routines,
-    /// What each link carried, by time
-    Links,
-    /// Where most of the critical path was
-    Path,
+angara_net::words! {
+    /// Tables that can be had as CSV.
+    #[derive(Debug)]
+    pub enum Csv {
+        /// Where the time of each PE went
+        Pes = "pes",
+        /// How long each PE waited for which
+        Waits = "waits",
+        /// What each routine cost each PE
+        Routines = "routines",
+        /// What each link carried, by time
+        Links = "links",
+        /// Where most of the critical path was
+        Path = "path",
+    }
 }
 
 fn us(ps: u64) -> String {
@@ -227,8 +228,8 @@ fn links(shape: Shape, links: &[LinkUse], (times, highest): (&Times, f64), all: 
     text
 }
 
-/// Rows for other programs.
-pub(super) fn csv(report: &RunReport, times: &Times, what: Csv) -> String {
+/// Returns one of the tables as CSV.
+pub fn csv(report: &RunReport, times: &Times, what: Csv) -> String {
     let mut out = String::new();
     let details = &report.details;
     let mut row = |cells: &[&dyn std::fmt::Display]| {
@@ -284,6 +285,7 @@ pub(super) fn fits(shape: Shape, links: &[LinkUse]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use angara_net::words::Word;
     use angara_protocol::msg::PathShare;
 
     fn times() -> Times {
@@ -344,7 +346,7 @@ mod tests {
     #[test]
     fn csv_has_as_many_cells_in_each_row() {
         let report = report();
-        for what in Csv::value_variants() {
+        for (what, ..) in Csv::WORDS {
             let text = csv(&report, &times(), *what);
             // What is in quotes is one cell.
             let outside = |line: &str| line.split('"').step_by(2).map(|part| part.matches(',').count()).sum::<usize>();

@@ -19,11 +19,10 @@ pub mod server;
 mod space;
 pub mod survey;
 
-use crate::run::options::RunArgs;
+use crate::run::options::Options;
 use angara_abi::program_clock::PRELOADED_FOR_MPI;
 use angara_control::error::Failed;
 use angara_control::install;
-use clap::ValueEnum;
 use library::{Library, LibraryKind, Linked, linked};
 pub use space::Told;
 use std::ffi::OsString;
@@ -36,19 +35,21 @@ pub const HEAP: u64 = 64 << 20;
 /// Directories in which the loader looks for libraries, separated by colons.
 const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
 
-/// `--mpi`.
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub enum MpiArg {
-    /// By the program's file.
-    Auto,
-    /// MPICH and its kin.
-    Mpich,
-    /// Intel MPI.
-    Intel,
-    /// Open MPI.
-    Openmpi,
-    /// The program has nothing to do with MPI.
-    None,
+angara_net::words! {
+    /// Which MPI library a program uses.
+    #[derive(Debug)]
+    pub enum MpiArg {
+        /// By the program's file.
+        Auto = "auto",
+        /// MPICH and its kin.
+        Mpich = "mpich",
+        /// Intel MPI.
+        Intel = "intel",
+        /// Open MPI.
+        Openmpi = "openmpi",
+        /// The program has nothing to do with MPI.
+        None = "none",
+    }
 }
 
 /// How processes become ranks.
@@ -78,7 +79,7 @@ pub struct MpiPlan {
 
 impl MpiPlan {
     /// For `program`, as the options ask for it.
-    pub fn new(args: &RunArgs, program: &Path) -> Result<MpiPlan, Failed> {
+    pub fn new(args: &Options, program: &Path) -> Result<MpiPlan, Failed> {
         let (kind, file) = match args.mpi {
             MpiArg::None => return Ok(MpiPlan::none(args, program)),
             MpiArg::Mpich => (Some(LibraryKind::Mpich), None),
@@ -115,7 +116,7 @@ impl MpiPlan {
         Ok(MpiPlan { start, kind, library, env, elsewhere })
     }
 
-    fn none(args: &RunArgs, program: &Path) -> MpiPlan {
+    fn none(args: &Options, program: &Path) -> MpiPlan {
         let env = library_path(args, program).into_iter().collect();
         MpiPlan { start: Start::Plain, kind: None, library: None, env, elsewhere: false }
     }
@@ -140,7 +141,7 @@ impl MpiPlan {
 
     /// Variables for the program where time is virtual, but for those that the user has set: messages between ranks of one node
     /// go through the adapter like all others.
-    pub fn in_virtual_time(&self, args: &RunArgs) -> Vec<(OsString, OsString)> {
+    pub fn in_virtual_time(&self, args: &Options) -> Vec<(OsString, OsString)> {
         if self.start == Start::Plain || self.elsewhere {
             return Vec::new();
         }
@@ -155,7 +156,7 @@ impl MpiPlan {
 }
 
 /// Where the loader finds our libraries behind all other places, if the program needs one and was moved away from it.
-fn library_path(args: &RunArgs, program: &Path) -> Option<(OsString, OsString)> {
+fn library_path(args: &Options, program: &Path) -> Option<(OsString, OsString)> {
     if !library::lacks_ours(program, &args.env) {
         return None;
     }
@@ -169,19 +170,19 @@ fn library_path(args: &RunArgs, program: &Path) -> Option<(OsString, OsString)> 
 }
 
 /// The library of a program, or of what runs it.
-fn recognise(args: &RunArgs, program: &Path) -> Result<Option<Library>, Failed> {
+fn recognise(args: &Options, program: &Path) -> Result<Option<Library>, Failed> {
     Ok(match linked(program, &args.env)? {
         Linked::Mpi(library) => Some(library),
         _ => in_python(args, program),
     })
 }
 
-fn in_python(args: &RunArgs, program: &Path) -> Option<Library> {
+fn in_python(args: &Options, program: &Path) -> Option<Library> {
     python::library(&python::interpreter(program)?, &args.env)
 }
 
 /// Returns what cannot be had with MPI, or with this library.
-fn refuse(args: &RunArgs, kind: LibraryKind) -> Result<(), Failed> {
+fn refuse(args: &Options, kind: LibraryKind) -> Result<(), Failed> {
     if kind == LibraryKind::OpenMpi && args.cluster.is_some() {
         return Err(Failed::usage(
             "the program uses Open MPI, whose mpirun alone can start its processes, and reaches other hosts by ssh, not by our \

@@ -2,9 +2,9 @@
 
 use super::library::output;
 use super::rank::Rank;
-use crate::oshcc::in_path;
 use crate::run::spawn::Program;
 use angara_control::error::Failed;
+use angara_control::program::in_path;
 use angara_protocol::launch::{ENV_PE, Launch};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;

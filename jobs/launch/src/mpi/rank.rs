@@ -13,16 +13,6 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::process::exit;
 
-/// Arguments of this mode.
-#[derive(clap::Args)]
-pub struct RankArgs {
-    /// The [`Rank`], as JSON.
-    rank: String,
-    /// The program's `argv`, from `argv[0]` on.
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    pub argv: Vec<OsString>,
-}
-
 /// Where `mpirun` says which rank a process is, the first one that is set.
 const NUMBERS: [&str; 2] = ["OMPI_COMM_WORLD_RANK", "PMIX_RANK"];
 
@@ -55,9 +45,9 @@ impl Rank {
     }
 }
 
-/// Becomes the program.
-pub fn main(args: &RankArgs) -> ! {
-    let Ok(told) = serde_json::from_str::<Rank>(&args.rank) else {
+/// Becomes the program of `rank`, a [`Rank`] as JSON, with this `argv`.
+pub fn main(rank: &str, argv: &[OsString]) -> ! {
+    let Ok(told) = serde_json::from_str::<Rank>(rank) else {
         angara_protocol::complain!("angara: `{RANK}` is internal, and its arguments are wrong; use `angara run`");
         exit(2)
     };
@@ -77,7 +67,7 @@ pub fn main(args: &RankArgs) -> ! {
     }
     let outputs = told.outputs[pe as usize].map(|fd| open(told.launcher, fd));
     let file = OsString::from_vec(told.file);
-    let (file, argv) = wrap::command(&told.wraps, pe, Path::new(&file), &args.argv);
+    let (file, argv) = wrap::command(&told.wraps, pe, Path::new(&file), argv);
     become_program(&file, &argv, &[(ENV_PE, pe.to_string().into())], outputs)
 }
 

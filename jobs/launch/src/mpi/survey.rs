@@ -4,8 +4,8 @@ use super::elf;
 use super::library::{Library, LibraryKind, output};
 use super::provider;
 use super::reach::{device, reaches};
-use crate::oshcc::in_path;
 use angara_control::install;
+use angara_control::program::in_path;
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use nix::unistd::Pid;
 use std::collections::BTreeSet;
@@ -77,15 +77,6 @@ fn directories() -> BTreeSet<PathBuf> {
     given.chain(own).collect()
 }
 
-/// Arguments of the mode that tries to read its parent's memory.
-#[derive(clap::Args)]
-pub struct PeekArgs {
-    /// Process id of the parent.
-    process: i32,
-    /// Address there.
-    address: usize,
-}
-
 /// What is read.
 static MARK: u64 = 0x616e_6761_7261_2021;
 
@@ -106,11 +97,11 @@ pub fn cross_memory() -> Result<String, String> {
     }
 }
 
-/// The other side of [`cross_memory`]; prints nothing if it could.
-pub fn peek(args: &PeekArgs) -> ! {
+/// The other side of [`cross_memory`]: reads its mark at `address` of its `process`, and prints nothing if it could.
+pub fn peek(process: i32, address: usize) -> ! {
     let mut seen = [0; 8];
-    let from = RemoteIoVec { base: args.address, len: seen.len() };
-    let read = process_vm_readv(Pid::from_raw(args.process), &mut [IoSliceMut::new(&mut seen)], &[from]);
+    let from = RemoteIoVec { base: address, len: seen.len() };
+    let read = process_vm_readv(Pid::from_raw(process), &mut [IoSliceMut::new(&mut seen)], &[from]);
     let why = match read {
         Err(e) => Some(e.to_string()),
         Ok(_) if u64::from_ne_bytes(seen) != MARK => Some("something else was read".into()),

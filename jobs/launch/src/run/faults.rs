@@ -1,6 +1,6 @@
 //! What the faults of a run did: counted on the links that they are about.
 
-use super::options::{RunArgs, say};
+use super::options::{Options, say};
 use super::place::Place;
 use angara_abi::JobId;
 use angara_control::error::Failed;
@@ -53,7 +53,7 @@ pub(super) struct Tolls(BTreeMap<Link, Toll>);
 
 impl Tolls {
     /// Of a job so far; nothing if the run has no faults that it could be asked for.
-    pub(super) async fn read(place: &mut Place, job: JobId, args: &RunArgs) -> Result<Tolls, Failed> {
+    pub(super) async fn read(place: &mut Place, job: JobId, args: &Options) -> Result<Tolls, Failed> {
         if args.faults.is_empty() || args.quiet || !place.alive {
             return Ok(Tolls::default());
         }
@@ -73,7 +73,7 @@ impl Tolls {
 }
 
 /// Says of each place that the run's faults are about what happened there since `before`.
-pub(super) async fn tell(place: &mut Place, job: JobId, args: &RunArgs, before: &Tolls) {
+pub(super) async fn tell(place: &mut Place, job: JobId, args: &Options, before: &Tolls) {
     if let Ok(now) = Tolls::read(place, job, args).await {
         lines(&args.faults, &place.shape, &now, before).into_iter().for_each(|line| say(args, line));
     }

@@ -5,9 +5,8 @@
 //! wait for; the second one prints where the job is and lives as long as its standard input is open.
 //! `ANGARA_OPTIONS` may hold options of `angara run` (`--torus 4x4 --path ring --report out.json`).
 
-use super::options::{Check, Clock, ENV_CHECK, ENV_TABLE, JobPlan, MapArg, RunArgs};
+use super::options::{Check, Clock, ENV_CHECK, ENV_TABLE, JobPlan, MapArg, Options};
 use super::{Created, capture, create, end, own, place};
-use crate::oshrun::run_args;
 use angara_abi::JobId;
 use angara_cluster::Cluster;
 use angara_control::daemon;
@@ -28,19 +27,21 @@ use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::Receiver;
 use tokio::time::{Instant, sleep};
 
-/// Arguments of this mode.
-#[derive(clap::Args)]
-pub struct HostArgs {
+/// What PE 0 says of the job.
+pub struct Hosted {
     /// Number of PEs.
-    pes: String,
+    pub pes: String,
     /// Hosts of all PEs, with commas; nothing for a job on one host.
-    hosts: String,
-    /// Given to the process that stays.
-    #[arg(value_parser = [STAY])]
-    stay: Option<String>,
+    pub hosts: String,
+    /// This is the process that stays.
+    pub stays: bool,
 }
 
-const STAY: &str = "stay";
+/// Reads a command line of `angara run`, its name included; an error is text.
+pub type ReadOptions = fn(Vec<OsString>) -> Result<Options, String>;
+
+/// Given to the process that stays.
+pub const STAY: &str = "stay";
 /// Options of the job.
 const ENV_OPTIONS: &str = "ANGARA_OPTIONS";
 /// Time between two looks whether PEs are left, at first and at last.
@@ -52,8 +53,8 @@ const EXIT_GRACE: Duration = Duration::from_secs(10);
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Never returns.
-pub fn main(args: &HostArgs) -> ! {
-    let result = if args.stay.is_some() { stay_for(args) } else { start_again(args) };
+pub fn main(args: &Hosted, read: ReadOptions) -> ! {
+    let result = if args.stays { stay_for(args, read) } else { start_again(args) };
     match result {
         Ok(()) => exit(0),
         Err(e) => {
@@ -64,20 +65,20 @@ pub fn main(args: &HostArgs) -> ! {
 }
 
 /// A process group of its own: an interrupt from the terminal is for the PEs, whose end is noticed.
-fn start_again(args: &HostArgs) -> Result<(), Failed> {
+fn start_again(args: &Hosted) -> Result<(), Failed> {
     // What PE 0 has open is not for whoever stays, who would keep others waiting for the end of a pipe.
     angara_protocol::trust::keep_descriptors();
     let started = Command::new("/proc/self/exe").args([HOST, &args.pes, &args.hosts, STAY]).process_group(0).spawn();
     started.map(drop).map_err(|e| Failed::runtime(format!("cannot start angara again: {e}"), "see `ulimit -u`"))
 }
 
-fn stay_for(given: &HostArgs) -> Result<(), Failed> {
+fn stay_for(given: &Hosted, read: ReadOptions) -> Result<(), Failed> {
     let options = std::env::var(ENV_OPTIONS).unwrap_or_default();
     let mut line: Vec<OsString> = ["angara", "-q", "-n"].map(OsString::from).to_vec();
     line.push(given.pes.clone().into());
     line.extend(options.split_whitespace().map(OsString::from));
     line.extend(["--", "/proc/self/exe"].map(OsString::from));
-    let mut args = run_args(line).map_err(|e| {
+    let mut args = read(line).map_err(|e| {
         Failed::usage(format!("{ENV_OPTIONS}: {e}"), "give options of `angara run`, separated by blanks")
     })?;
     if let (Some(file), Some(hosts)) = (&args.cluster, Some(&given.hosts).filter(|hosts| !hosts.is_empty())) {
@@ -113,7 +114,7 @@ fn stay_for(given: &HostArgs) -> Result<(), Failed> {
 }
 
 /// An option that says how PEs are started, which is another launcher's business, and what does the same there.
-fn needs_a_launcher(args: &RunArgs) -> Option<(&'static str, String)> {
+fn needs_a_launcher(args: &Options) -> Option<(&'static str, String)> {
     let tool = || "put the tool before the program there, such as mpiexec -n 8 valgrind ./program".to_string();
     let own = || "start the program with `angara run`".to_string();
     let variable = |name, value| format!("set {name}={value} for the program");

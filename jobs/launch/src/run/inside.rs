@@ -4,7 +4,7 @@
 //! ended. For whoever watches the job its PEs are like processes of another host.
 
 use super::forward::{Input, Output, copy_input, pump};
-use super::options::{JobPlan, RunArgs};
+use super::options::{JobPlan, Options};
 use super::spawn::{End, Frame, Processes};
 use angara_abi::JobId;
 use angara_control::daemon::WithPes;
@@ -41,7 +41,7 @@ fn stack() -> u64 {
 pub(super) fn start(
     with: WithPes,
     (job, key): (JobId, &str),
-    (args, plan): (&RunArgs, &JobPlan),
+    (args, plan): (&Options, &JobPlan),
     (out, err): (&Output, &Output),
     processes: &mut Processes,
 ) {

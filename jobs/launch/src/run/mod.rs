@@ -42,7 +42,7 @@ use angara_recordings::notes::Notes;
 use angara_recordings::trace::Trace;
 use faults::Tolls;
 use forward::{Input, Output, copy_input};
-use options::{Check, JobPlan, MapArg, PesAs, RunArgs, Stay};
+use options::{Check, JobPlan, MapArg, Options, PesAs, Stay};
 use outcome::{Cause, Seen};
 use place::Place;
 use spawn::{Processes, Program};
@@ -58,7 +58,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 /// Checks what can be checked without running it.
-pub fn check(args: &RunArgs) -> Result<(), Failed> {
+pub fn check(args: &Options) -> Result<(), Failed> {
     JobPlan::new(args).map(drop)
 }
 
@@ -68,7 +68,7 @@ pub fn find(program: &OsString) -> Result<(), Failed> {
 }
 
 /// Runs a job; the result is the exit code.
-pub fn main(args: RunArgs) -> Result<u8, Failed> {
+pub fn main(args: Options) -> Result<u8, Failed> {
     let mut plan = JobPlan::new(&args)?;
     let terminal = args.debug.map(Terminal::new).transpose()?.flatten();
     if let Some(file) = &args.report {
@@ -114,7 +114,7 @@ enum Ended {
 }
 
 impl Limit {
-    fn new(args: &RunArgs) -> Limit {
+    fn new(args: &Options) -> Limit {
         Limit(args.timeout.map(|limit| (limit, Instant::now() + limit)))
     }
 
@@ -256,7 +256,7 @@ fn both(code: Result<u8, Failed>, written: Result<(), Failed>) -> Result<u8, Fai
 /// Runs the job on the daemon in `place`.
 async fn run_on(
     mut place: Place,
-    args: &RunArgs,
+    args: &Options,
     plan: &JobPlan,
     (signals, limit): (&mut Signals, Limit),
     (terminal, packets, mut trace): (Option<Terminal>, Option<PacketFile>, Option<&mut Trace>),
@@ -349,7 +349,7 @@ async fn run_on(
 async fn start_all(
     created: &Created,
     place: &mut Place,
-    args: &RunArgs,
+    args: &Options,
     plan: &JobPlan,
     (out, err): (&Output, &Output),
     processes: &mut Processes,
@@ -425,7 +425,7 @@ async fn start_all(
 async fn end(
     mut place: Place,
     (job, session, trace): (JobId, Option<Session>, Option<&mut Trace>),
-    args: &RunArgs,
+    args: &Options,
     plan: &JobPlan,
     how: (u8, String),
     stays: Option<&mut Signals>,
@@ -463,7 +463,7 @@ async fn end(
 }
 
 /// Keeps a page of our own for whoever looks at it, until the user has seen enough.
-async fn keep_page(place: &Place, args: &RunArgs, signals: &mut Signals) {
+async fn keep_page(place: &Place, args: &Options, signals: &mut Signals) {
     if args.web.is_none() || args.web_stay == Stay::No || place.private.is_none() || !place.alive {
         return;
     }
@@ -502,7 +502,7 @@ async fn write_report(
     place: &mut Place,
     job: JobId,
     file: &Path,
-    args: &RunArgs,
+    args: &Options,
     plan: &JobPlan,
     (code, outcome): (u8, String),
 ) -> Result<(), Failed> {
@@ -552,7 +552,7 @@ struct Created {
 }
 
 /// Sets the faults and creates the job.
-async fn create(place: &mut Place, args: &RunArgs, plan: &JobPlan) -> Result<Created, Failed> {
+async fn create(place: &mut Place, args: &Options, plan: &JobPlan) -> Result<Created, Failed> {
     place.set_faults(&args.faults).await?;
     let spec = plan.job(args, place.shape, &place.in_force)?;
     match place.control.request(&Request::JobCreate(spec)).await? {
@@ -571,19 +571,19 @@ async fn create(place: &mut Place, args: &RunArgs, plan: &JobPlan) -> Result<Cre
 }
 
 /// The job, and the writers of standard output and error.
-async fn begin(place: &mut Place, args: &RunArgs, plan: &JobPlan) -> Result<(Created, Output, Output), Failed> {
+async fn begin(place: &mut Place, args: &Options, plan: &JobPlan) -> Result<(Created, Output, Output), Failed> {
     let start = |file| Output::start(file).map_err(no_thread);
     let (out, err) = (start(own(std::io::stdout().as_fd())?)?, start(own(std::io::stderr().as_fd())?)?);
     Ok((create(place, args, plan).await?, out, err))
 }
 
 /// A run's command, as its report has it.
-fn command_of(args: &RunArgs) -> Vec<String> {
+fn command_of(args: &Options) -> Vec<String> {
     args.command.iter().map(|a| a.to_string_lossy().into_owned()).collect()
 }
 
 /// The options that decide what a run does, as its report has them.
-fn options_of(args: &RunArgs, plan: &JobPlan) -> RunOptions {
+fn options_of(args: &Options, plan: &JobPlan) -> RunOptions {
     let map = match &args.map {
         MapArg::Linear => "linear".into(),
         MapArg::Nodes(_) => "by the launcher".into(),

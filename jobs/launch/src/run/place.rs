@@ -2,7 +2,7 @@
 
 use super::absent::Absent;
 use super::inside;
-use super::options::{JobPlan, PesAs, RunArgs, say};
+use super::options::{JobPlan, Options, PesAs, say};
 use angara_abi::JobId;
 use angara_cluster::Cluster;
 use angara_control::daemon::web::with_token;
@@ -38,7 +38,7 @@ pub(super) struct Place {
 }
 
 /// Finds or starts the daemon, and says where its page is if one is wanted.
-pub(super) async fn find(args: &RunArgs, plan: &JobPlan) -> Result<Place, Failed> {
+pub(super) async fn find(args: &Options, plan: &JobPlan) -> Result<Place, Failed> {
     let mut place = find_any(args, plan).await?;
     if args.web.is_some() {
         match page(&mut place).await {
@@ -64,7 +64,7 @@ async fn page(place: &mut Place) -> Result<String, Failed> {
     with_token(&url, &place.dir, false)
 }
 
-async fn find_any(args: &RunArgs, plan: &JobPlan) -> Result<Place, Failed> {
+async fn find_any(args: &Options, plan: &JobPlan) -> Result<Place, Failed> {
     let dir = runtime_dir(&args.runtime_dir);
     if let Some(file) = &args.cluster {
         return in_cluster(file, dir, plan).await;
@@ -168,7 +168,7 @@ async fn in_cluster(file: &Path, dir: PathBuf, plan: &JobPlan) -> Result<Place, 
 }
 
 /// Returns what takes how long, which is not the network's.
-fn in_virtual_time(args: &RunArgs) -> String {
+fn in_virtual_time(args: &Options) -> String {
     let compute = args.compute.clone().unwrap_or_default();
     let differs = if compute.differs() { "; two runs differ" } else { "" };
     format!("virtual time: computing takes {compute}{differs}; a call takes {} ns", args.call_cost.unwrap_or(1.0))

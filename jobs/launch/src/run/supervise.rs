@@ -1,6 +1,6 @@
 //! Watching a running job: processes, messages of the daemon, signals, the timeout.
 
-use super::options::{JobPlan, PesAs, RunArgs};
+use super::options::{JobPlan, Options, PesAs};
 use super::outcome::{Cause, Seen, decide, exit_code};
 use super::place::Place;
 use super::spawn::{End, Processes};
@@ -61,7 +61,7 @@ pub(super) async fn supervise(
     processes: &mut Processes,
     place: &mut Place,
     job: JobId,
-    (args, plan): (&RunArgs, &JobPlan),
+    (args, plan): (&Options, &JobPlan),
     signals: &mut Signals,
     output: &mut oneshot::Receiver<std::io::Result<()>>,
     failed: Result<Option<Seen>, Cause>,

@@ -1,7 +1,7 @@
 //! Jobs of which nothing reaches the network: an MPI library that sends its messages another way, or a program that uses
 //! neither OpenSHMEM nor MPI although something was asked of the network.
 
-use super::options::{Check, Clock, JobPlan, RunArgs};
+use super::options::{Check, Clock, JobPlan, Options};
 use super::place::Place;
 use super::spawn::descendants;
 use crate::mpi::reach;
@@ -25,7 +25,7 @@ pub(super) fn library(plan: &JobPlan, spare: Option<u32>) -> Option<Failed> {
 pub(super) async fn at_the_end(
     place: &mut Place,
     job: JobId,
-    (args, plan): (&RunArgs, &JobPlan),
+    (args, plan): (&Options, &JobPlan),
     in_mpi: bool,
 ) -> Option<Failed> {
     let mpi = plan.mpi.kind.filter(|_| in_mpi && !plan.mpi.elsewhere);
@@ -58,7 +58,7 @@ async fn came(place: &mut Place, job: JobId) -> Option<u32> {
 }
 
 /// Options that ask something of the network.
-fn asked(args: &RunArgs) -> Vec<&'static str> {
+fn asked(args: &Options) -> Vec<&'static str> {
     let all = [
         ("--path ring", args.path == Path::Ring),
         ("--fault", !args.faults.is_empty()),

@@ -11,39 +11,22 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, exit};
 
-/// Arguments of this mode.
-#[derive(clap::Args)]
-pub struct UserArgs {
-    #[arg(value_parser = number)]
-    /// The user to become.
+/// Whom this program is to become, and what it then is.
+pub struct Becoming {
+    /// The user.
     pub uid: u32,
-    #[arg(value_parser = number)]
-    gid: u32,
-    /// All groups of the user, with commas.
-    #[arg(value_parser = groups)]
-    groups: Groups,
-    /// The hidden subcommand that this program is to be from then on, and its arguments.
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    /// The user's group.
+    pub gid: u32,
+    /// All groups of the user.
+    pub groups: Vec<u32>,
+    /// The hidden subcommand that this program is from then on, and its arguments.
     pub rest: Vec<OsString>,
 }
 
-/// Reads the number of a user or group. The highest means "leave it as it is" to the kernel.
-fn number(text: &str) -> Result<u32, String> {
-    text.parse().ok().filter(|n| *n != u32::MAX).ok_or_else(|| format!("`{text}` is no user and no group"))
-}
-
-/// The groups of a user.
-#[derive(Clone)]
-struct Groups(Vec<u32>);
-
-fn groups(text: &str) -> Result<Groups, String> {
-    text.split(',').map(number).collect::<Result<_, _>>().map(Groups)
-}
-
 /// Becomes the user. This process has one thread only, so its credentials are those of the process.
-pub fn main(args: &UserArgs) -> ! {
+pub fn main(args: &Becoming) -> ! {
     let uid = args.uid;
-    if let Err(e) = become_user(uid, args.gid, &args.groups.0) {
+    if let Err(e) = become_user(uid, args.gid, &args.groups) {
         angara_protocol::complain!(
             "angara: cannot become user {uid}: {e}; fabricd needs CAP_SETUID and CAP_SETGID for that"
         );

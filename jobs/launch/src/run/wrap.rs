@@ -1,6 +1,6 @@
 //! Other commands in front of the program of chosen PEs: `--wrap` and `--debug`.
 
-use super::options::{RunArgs, find_program};
+use super::options::{Options, find_program};
 use angara_control::error::Failed;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -61,7 +61,7 @@ impl Wrap {
 }
 
 /// Returns what the options ask for, checked; the first one is the outermost.
-pub fn of(args: &RunArgs) -> Result<Vec<Wrap>, Failed> {
+pub fn of(args: &Options) -> Result<Vec<Wrap>, Failed> {
     let unknown = |option: &str, pe: u32| {
         let last = args.pes - 1;
         Failed::usage(

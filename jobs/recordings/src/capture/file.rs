@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 /// Stands for standard output.
-pub(super) const STDOUT: &str = "-";
+pub const STDOUT: &str = "-";
 /// The link type: free for whoever wants it, and so not to be confused with any other.
 const LINKTYPE_USER0: u16 = 147;
 /// Bytes that are written together while more packets wait.

@@ -10,7 +10,7 @@ mod events;
 mod loads;
 mod messages;
 mod path;
-mod summary;
+pub mod summary;
 mod wakers;
 
 use crate::notes::{Away, Calls, Notes};
@@ -28,7 +28,6 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
-pub use summary::{TraceArgs, main};
 use wakers::{Causes, Errors, Event, Watched};
 
 /// A timeline, which is made of the notes of a job's PEs.

@@ -1,61 +1,25 @@
-//! `angara trace summary`: where the time of a timeline went.
+//! Where the time of a timeline went.
 
 use super::events::{Timeline, outermost, read};
 use super::path::{Critical, critical};
-use angara_control::error::{Failed, print};
+use angara_control::error::Failed;
 use angara_control::report::table::Table;
 use angara_protocol::print::csv_cell;
-use clap::{Args, Subcommand, ValueHint};
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::Path;
 
 /// Rows of tables that may get long, without `--all`.
 const ROWS: usize = 16;
 
-/// Arguments of `angara trace`.
-#[derive(Args)]
-#[command(arg_required_else_help = true, args_conflicts_with_subcommands = true)]
-pub struct TraceArgs {
-    #[command(subcommand)]
-    what: Option<What>,
-    /// Not a command of its own: says which one takes the file
-    #[arg(value_name = "FILE.json[.gz]", hide = true)]
-    file: Option<PathBuf>,
-}
-
-#[derive(Subcommand)]
-enum What {
-    /// Say where the time of a timeline went: by routine and by PE, who came late, and what the end waited for
-    Summary(SummaryArgs),
-}
-
-/// Arguments of `angara trace summary`.
-#[derive(Args)]
-struct SummaryArgs {
-    /// Timeline written by `angara run --trace`, compressed or not
-    #[arg(value_name = "FILE.json[.gz]", value_hint = ValueHint::FilePath)]
-    file: PathBuf,
-    /// Also list what was left out of long tables
-    #[arg(long)]
-    all: bool,
-    /// Only the time of each routine on each PE, as CSV
-    #[arg(long)]
-    csv: bool,
-}
-
-/// Runs `angara trace`.
-pub fn main(args: TraceArgs) -> Result<u8, Failed> {
-    let Some(What::Summary(args)) = args.what else {
-        let file = args.file.unwrap_or_default();
-        let what = format!("`angara trace` has commands, and {} is none of them", file.display());
-        return Err(Failed::usage(what, format!("angara trace summary {}", file.display())));
-    };
-    let timeline = read(&args.file)?;
+/// Returns where the time of the timeline in `file` went: as tables, whole if `all`, or as `csv`.
+///
+/// # Errors
+/// The file cannot be read, or is no timeline.
+pub fn of_file(file: &Path, all: bool, csv: bool) -> Result<String, Failed> {
+    let timeline = read(file)?;
     let sums = Sums::of(&timeline);
-    let text = if args.csv { sums.csv(&timeline) } else { summary(&timeline, &sums, args.all) };
-    print(text)?;
-    Ok(0)
+    Ok(if csv { sums.csv(&timeline) } else { summary(&timeline, &sums, all) })
 }
 
 /// Time of a routine on a PE.

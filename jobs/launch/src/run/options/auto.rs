@@ -1,6 +1,6 @@
 //! `--map auto:FILE`: a placement found from what the PEs sent each other in an earlier run.
 
-use super::{MapArg, RunArgs};
+use super::{MapArg, Options};
 use angara_control::error::Failed;
 use angara_fabric::Outage;
 use angara_net::fault::{Fault, Site};
@@ -20,7 +20,7 @@ pub(super) struct Expected {
 
 impl Expected {
     /// Reads it if the placement is to be found by it.
-    pub(super) fn of(args: &RunArgs) -> Result<Option<Expected>, Failed> {
+    pub(super) fn of(args: &Options) -> Result<Option<Expected>, Failed> {
         match &args.map {
             MapArg::Auto(file) => Expected::read(file, args).map(Some),
             _ => Ok(None),
@@ -28,7 +28,7 @@ impl Expected {
     }
 
     /// Reads it from a report, a recording or a matrix for as many PEs as there will be.
-    fn read(file: &Path, args: &RunArgs) -> Result<Expected, Failed> {
+    fn read(file: &Path, args: &Options) -> Result<Expected, Failed> {
         if args.cluster.is_some() {
             let why = "--map auto takes all nodes of a torus, and those of a cluster may not all be up";
             let remedy = format!(
@@ -48,7 +48,7 @@ impl Expected {
     }
 
     /// Node of each PE.
-    pub(super) fn place(&self, args: &RunArgs, shape: Shape) -> Result<Vec<NodeId>, Failed> {
+    pub(super) fn place(&self, args: &Options, shape: Shape) -> Result<Vec<NodeId>, Failed> {
         let dead = outages(&args.faults, &shape);
         let is_up = |node: &NodeId| !dead.contains(&Outage::Node(*node));
         let nodes = (0..shape.nodes() as NodeId).filter(is_up).collect();

@@ -1,7 +1,7 @@
 //! Options that contradict each other, or what the job is: refused before anything is started.
 
 use super::engine::fault_without_packets;
-use super::{Check, Clock, PesAs, RunArgs};
+use super::{Check, Clock, Options, PesAs};
 use crate::mpi::library::LibraryKind;
 use angara_abi::job::{Barrier, Collectives};
 use angara_control::error::Failed;
@@ -11,7 +11,7 @@ use angara_net::torus::Shape;
 use angara_protocol::msg::Path as EnginePath;
 
 /// Tells whether packets can be captured as the options want it.
-pub(super) fn capture(args: &RunArgs) -> Result<(), Failed> {
+pub(super) fn capture(args: &Options) -> Result<(), Failed> {
     let Some(file) = &args.capture else { return Ok(()) };
     if file.as_os_str() == "-" {
         let what = "--capture -: the program's own output goes to standard output";
@@ -24,7 +24,7 @@ pub(super) fn capture(args: &RunArgs) -> Result<(), Failed> {
 }
 
 /// Tells whether PEs can be of several architectures as the options want it.
-pub(super) fn heterogeneous(args: &RunArgs, mpi: bool) -> Result<(), Failed> {
+pub(super) fn heterogeneous(args: &Options, mpi: bool) -> Result<(), Failed> {
     let contradicts = [
         (mpi, "an MPI program", "MPI libraries agree among themselves on what data looks like; start it without"),
         (args.virtual_tsc, "--virtual-tsc", "only x86-64 has that counter; leave one of them out"),
@@ -41,7 +41,7 @@ pub(super) fn heterogeneous(args: &RunArgs, mpi: bool) -> Result<(), Failed> {
 }
 
 /// Checks that faults can be read, for a network that is known before any daemon is asked.
-pub(super) fn faults(args: &RunArgs, shape: Shape) -> Result<(), Failed> {
+pub(super) fn faults(args: &Options, shape: Shape) -> Result<(), Failed> {
     args.faults.iter().try_for_each(|text| match Command::parse(text, &shape) {
         Ok(Command { target: Target::Trunk { .. }, .. }) => Err(Failed::usage(
             format!("--fault '{text}': trunks are between hosts, and this job has one"),
@@ -54,7 +54,7 @@ pub(super) fn faults(args: &RunArgs, shape: Shape) -> Result<(), Failed> {
 }
 
 /// Checks that nothing is asked of a library that the program does not use.
-pub(super) fn library(args: &RunArgs, mpi: Option<LibraryKind>) -> Result<(), Failed> {
+pub(super) fn library(args: &Options, mpi: Option<LibraryKind>) -> Result<(), Failed> {
     let of_mpi = Machine::plain().with(&args.set).map(|m| m.changes_in(|table| table == MPI_TABLE)).unwrap_or_default();
     if !of_mpi.is_empty() && args.clock == Clock::Wall {
         let why = format!("--set {of_mpi}: what an MPI library costs is for virtual time");
@@ -87,29 +87,33 @@ pub(super) fn library(args: &RunArgs, mpi: Option<LibraryKind>) -> Result<(), Fa
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::ffi::OsString;
+    use angara_abi::job::{Barrier, Collectives};
 
     #[test]
     fn options_of_one_library_are_refused_to_the_other() {
-        let check = |words: &[&str], mpi| {
-            let all = ["angara", "-n", "2"].iter().chain(words).chain(&["true"]).map(OsString::from).collect();
-            library(&crate::oshrun::run_args(all).expect("valid"), mpi)
+        let asked = |change: &dyn Fn(&mut Options)| {
+            let mut options = Options::new(2, vec!["true".into()]);
+            change(&mut options);
+            options
         };
         let mpi = Some(LibraryKind::Mpich);
-        for words in [
-            &["--collectives", "tree"][..],
-            &["--collectives-table", "t"],
-            &["--barrier", "master"],
-            &["--check"],
-            &["--check=races"],
-        ] {
-            assert!(check(words, None).is_ok(), "{words:?}");
-            let refused = check(words, mpi).expect_err(words[0]);
-            assert!(refused.message.contains(words[0]) && refused.message.contains("MPICH"), "{}", refused.message);
+        let cases: [(&str, &dyn Fn(&mut Options)); 5] = [
+            ("--collectives", &|o| o.collectives = Collectives::Tree),
+            ("--collectives-table", &|o| o.collectives_table = Some("t".into())),
+            ("--barrier", &|o| o.barrier = Barrier::Master),
+            ("--check", &|o| o.check = vec![Check::Calls]),
+            ("--check=races", &|o| o.check = vec![Check::Races]),
+        ];
+        for (option, change) in cases {
+            let options = asked(change);
+            assert!(library(&options, None).is_ok(), "{option}");
+            let refused = library(&options, mpi).expect_err(option);
+            assert!(refused.message.contains(option) && refused.message.contains("MPICH"), "{}", refused.message);
         }
-        let costs = ["--clock", "virtual", "--set", "look=1us"];
-        assert!(check(&costs, mpi).is_ok());
-        assert!(check(&costs, None).expect_err("no MPI").message.contains("look="));
-        assert!(check(&costs[2..], mpi).expect_err("no virtual time").remedy.contains("--clock virtual"));
+        let wall = asked(&|o| o.set = vec!["look=1us".into()]);
+        let costs = Options { clock: Clock::Virtual, ..wall.clone() };
+        assert!(library(&costs, mpi).is_ok());
+        assert!(library(&costs, None).expect_err("no MPI").message.contains("look="));
+        assert!(library(&wall, mpi).expect_err("no virtual time").remedy.contains("--clock virtual"));
     }
 }

@@ -1,6 +1,6 @@
 //! Which engine carries a job: the one asked for, or the emulated network where an option acts on packets alone.
 
-use super::{Clock, RunArgs, say};
+use super::{Clock, Options, say};
 use angara_control::error::Failed;
 use angara_machine::{MPI_TABLE, Machine};
 use angara_net::fault::Command;
@@ -15,7 +15,7 @@ pub(super) struct Engine {
 
 impl Engine {
     /// Of the options. `machine` is what they make of the chip.
-    pub(super) fn of(args: &RunArgs, machine: &Machine) -> Result<Engine, Failed> {
+    pub(super) fn of(args: &Options, machine: &Machine) -> Result<Engine, Failed> {
         let network = !machine.changes_in(|table| table != MPI_TABLE).is_empty();
         let packets = match (&args.capture, args.set.is_empty(), network) {
             (Some(file), ..) => Some(format!("--capture {}", file.display())),
@@ -30,7 +30,7 @@ impl Engine {
     }
 
     /// The engine of a job on a network of `shape` with these faults in force. Says why if it is another one than was asked for.
-    pub(super) fn path(&self, args: &RunArgs, shape: Shape, in_force: &[String]) -> Result<EnginePath, Failed> {
+    pub(super) fn path(&self, args: &Options, shape: Shape, in_force: &[String]) -> Result<EnginePath, Failed> {
         // Direct stores would take no time.
         if args.clock == Clock::Virtual || args.path == EnginePath::Ring {
             return Ok(EnginePath::Ring);
@@ -77,14 +77,24 @@ fn acts_on_packets(text: &str, shape: &Shape) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::ffi::OsString;
 
-    fn engine(words: &[&str], in_force: &[&str]) -> Result<EnginePath, Failed> {
-        let all = ["angara", "-q", "-n", "2"].iter().chain(words).chain(&["true"]).map(OsString::from).collect();
-        let args = crate::oshrun::run_args(all).expect("valid");
+    /// The engine of a job with what `change` asks for, where these faults are in force.
+    fn engine(change: impl FnOnce(&mut Options), in_force: &[&str]) -> Result<EnginePath, Failed> {
+        let mut args = Options { quiet: true, ..Options::new(2, vec!["true".into()]) };
+        change(&mut args);
         let machine = crate::machine::changed(args.machine.clone(), &args.set)?;
         let in_force: Vec<String> = in_force.iter().map(ToString::to_string).collect();
         Engine::of(&args, &machine)?.path(&args, "2x2".parse().expect("a shape"), &in_force)
+    }
+
+    fn directly(change: impl FnOnce(&mut Options), in_force: &[&str]) -> Result<EnginePath, Failed> {
+        engine(
+            |options| {
+                change(options);
+                options.path = EnginePath::Direct;
+            },
+            in_force,
+        )
     }
 
     #[test]
@@ -93,26 +103,37 @@ mod tests {
         for effect in impaired {
             for place in ["link 0,0 +X", "node 1,0", "every link"] {
                 let fault = format!("{place} {effect}");
-                assert_eq!(engine(&["--fault", &fault], &[]).unwrap(), EnginePath::Ring, "{fault}");
-                assert_eq!(engine(&[], &[&fault]).unwrap(), EnginePath::Ring, "{fault}, in force");
-                let refused = engine(&["--path", "direct", "--fault", &fault], &[]).expect_err(&fault);
+                let broken = |options: &mut Options| options.faults = vec![fault.clone()];
+                assert_eq!(engine(broken, &[]).unwrap(), EnginePath::Ring, "{fault}");
+                assert_eq!(engine(|_| (), &[&fault]).unwrap(), EnginePath::Ring, "{fault}, in force");
+                let refused = directly(broken, &[]).expect_err(&fault);
                 assert!(refused.code == 2 && refused.message.contains(&fault), "{}", refused.message);
-                assert_eq!(engine(&["--path", "direct"], &[&fault]).unwrap(), EnginePath::Direct, "{fault}");
+                assert_eq!(directly(|_| (), &[&fault]).unwrap(), EnginePath::Direct, "{fault}");
             }
         }
-        for option in [["--set", "hop=200ns"], ["--set", "routes=balanced"], ["--capture", "x.pcapng"]] {
-            assert_eq!(engine(&option, &[]).unwrap(), EnginePath::Ring, "{option:?}");
-            let refused = engine(&["--path", "direct", option[0], option[1]], &[]).expect_err("no packets");
-            assert!(refused.message.contains(option[1]), "{}", refused.message);
+        let cases: [(&str, fn(&mut Options)); 3] = [
+            ("hop=200ns", |options| options.set = vec!["hop=200ns".into()]),
+            ("routes=balanced", |options| options.set = vec!["routes=balanced".into()]),
+            ("x.pcapng", |options| options.capture = Some("x.pcapng".into())),
+        ];
+        for (value, change) in cases {
+            assert_eq!(engine(change, &[]).unwrap(), EnginePath::Ring, "{value}");
+            let refused = directly(change, &[]).expect_err("no packets");
+            assert!(refused.message.contains(value), "{}", refused.message);
         }
     }
 
     #[test]
     fn what_acts_without_packets_leaves_the_engine_as_it_was_asked_for() {
-        for words in [&["--fault", "link 0,0 +X down"][..], &["--fault", "node 1,0 down"], &["--machine", "desmos"]] {
-            assert_eq!(engine(words, &[]).unwrap(), EnginePath::Auto, "{words:?}");
-            assert_eq!(engine(&[words, &["--path", "direct"]].concat(), &[]).unwrap(), EnginePath::Direct);
+        let cases: [fn(&mut Options); 3] = [
+            |options| options.faults = vec!["link 0,0 +X down".into()],
+            |options| options.faults = vec!["node 1,0 down".into()],
+            |options| options.machine = Some(Machine::named("desmos").expect("a machine")),
+        ];
+        for change in cases {
+            assert_eq!(engine(change, &[]).unwrap(), EnginePath::Auto);
+            assert_eq!(directly(change, &[]).unwrap(), EnginePath::Direct);
         }
-        assert_eq!(engine(&[], &["link 0,0 +X down"]).unwrap(), EnginePath::Auto);
+        assert_eq!(engine(|_| (), &["link 0,0 +X down"]).unwrap(), EnginePath::Auto);
     }
 }

@@ -11,7 +11,7 @@ use super::wrap::{self, Wrap};
 use crate::machine;
 use crate::many::seeds::Seeds;
 use crate::mpi::{self, MpiArg};
-use angara_abi::job::{Barrier, Collectives, PES_MAX};
+use angara_abi::job::{Barrier, Collectives};
 use angara_abi::program_clock::PRELOADED;
 use angara_control::cores::Bind;
 use angara_control::error::Failed;
@@ -19,22 +19,19 @@ use angara_control::install;
 pub use angara_control::program::find_program;
 use angara_fabric::BALANCED_NODES;
 use angara_machine::Machine;
-use angara_net::fault::{KINDS, examples};
 use angara_net::torus::Shape;
-use angara_net::units::whole;
+use angara_net::words;
 use angara_protocol::absence::Patience;
 use angara_protocol::compute::{Compute, ENV_COMPUTE, HEADER, intervals};
-use angara_protocol::env::{DEFAULT_HEAP, parse_size, symmetric_size};
+use angara_protocol::env::{DEFAULT_HEAP, symmetric_size};
 use angara_protocol::launch::ENV_TIMEOUT;
 use angara_protocol::mpi::ENV_MPI;
 use angara_protocol::msg::{Alloc, JobSpec, Map, Path as EnginePath};
 use angara_recordings::notes::Notes;
 use auto::Expected;
-use clap::{Args, ValueEnum, ValueHint};
 use engine::Engine;
 pub use map::MapArg;
 use map::read_map;
-use serde::Deserialize;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -47,213 +44,152 @@ pub const ENV_CHECK: &str = "SHMEM_DEBUG";
 /// Names a table of collectives to the library.
 pub const ENV_TABLE: &str = "ANGARA_COLLECTIVES_TABLE";
 
-/// Most links with tracks of their own in a timeline.
-const LINK_TRACKS_MAX: u32 = 1024;
-
 /// What a seed draws unless the machine says another bound.
 const SEED_JITTER: &str = "jitter=200ns";
 /// Libraries that the loader puts before others.
 const ENV_PRELOAD: &str = "LD_PRELOAD";
 
-/// Returns what is said below the options of `launcher`.
-pub fn after_help(launcher: &str) -> String {
-    let others = examples(KINDS.iter().filter(|k| k.name != "corrupt"), "`, `");
-    format!(
-        "\
-FAULTS: A link fault is written `link 0,0,0 +X down` or `link 0,0,0 +X corrupt=1%` (or `{others}`), a node fault \
-`node 1,0,0 down`, each optionally followed by `@2ms`.
-
-EXIT STATUS: that of the first PE that fails, 128+N if signal N killed it, 124 after --timeout, 2 for wrong usage, 1 if the job \
-could not be run.
-
-EXAMPLES:
-  {launcher} -n 8 ./hello
-  {launcher} -n 8 --torus 2x2x2 --path ring --report r.json ./heat2d
-  {launcher} -n 32 --machine desmos --clock virtual ./heat2d
-  {launcher} -n 4 --fault 'link 0,0 +X corrupt=1%' --torus 2x2 --path ring ./hello
-  {launcher} -n 4 --trace t.json --trace-links ./heat2d
-  {launcher} -n 4 --debug 2 ./hello"
-    )
-}
-
-const NETWORK: &str = "Network";
-const PLACEMENT: &str = "Placement";
-const VIRTUAL_TIME: &str = "Virtual time";
-const DEBUGGING: &str = "Debugging";
-const OUTPUT: &str = "What is written and shown";
-
-/// What the user asked for.
-#[derive(Args, Clone)]
-#[command(after_help = after_help("angara run"))]
-pub struct RunArgs {
-    /// Number of PEs (processes); -np is understood too, as are the usual options of other launchers
-    #[arg(short = 'n', long = "np", value_name = "N", value_parser = whole(1..=PES_MAX as u32))]
+/// What the user asks for: `angara run` reads it from its command line.
+#[derive(Clone)]
+pub struct Options {
+    /// Number of PEs.
     pub pes: u32,
-    /// Torus to run on, such as 2x2x2 [default: the most cubic one that holds the PEs]
-    #[arg(long, value_name = "SHAPE", value_parser = torus, group = "network", help_heading = NETWORK)]
+    /// Torus to run on; the most cubic one that holds the PEs unless it is given.
     pub torus: Option<Shape>,
-    /// Mesh (no wrap-around links) to run on, such as 4x4
-    #[arg(long, value_name = "SHAPE", value_parser = mesh, group = "network", help_heading = NETWORK)]
+    /// Mesh to run on.
     pub mesh: Option<Shape>,
-    /// A machine: desmos (4x2x2x2), angara-k1 (3x3x4), or a file of shape and times as `angara machine desmos` prints one;
-    /// --torus or --mesh gives it another shape
-    #[arg(long, value_name = "NAME|FILE.toml", value_parser = Machine::named, help_heading = NETWORK)]
+    /// The machine: its shape, times and buffers.
     pub machine: Option<Machine>,
-    /// Change values of the machine, such as link=15GB/s,hop=60ns; may be repeated
-    #[arg(long, value_name = "KEY=VALUE", help_heading = NETWORK)]
+    /// Changes of the machine, as `KEY=VALUE`.
     pub set: Vec<String>,
-    /// Most PEs on one node
-    #[arg(long, value_name = "K", default_value_t = 1, value_parser = whole::<u32>(1..=1024),
-          help_heading = PLACEMENT)]
+    /// Most PEs on one node.
     pub ppn: u32,
-    /// Placement of PEs on nodes: linear, random:SEED, file:F with one node (`1,0,1` or a number) per PE and line, or
-    /// auto:F near those they send most to, by a report of an earlier run (--report), a recording or a matrix of bytes
-    #[arg(long, value_name = "MAP", default_value = "linear", help_heading = PLACEMENT)]
+    /// Placement of PEs on nodes.
     pub map: MapArg,
-    /// Give the job nodes of its own whose packets stay among them (a node set), found by: auto (the same as
-    /// utilisation), utilisation, fragmentation, closed, first-fit-box, best-fit-box
-    #[arg(long, value_name = "SEARCH", value_parser = alloc, conflicts_with = "map", help_heading = PLACEMENT)]
+    /// Nodes of the job's own, found by this search.
     pub alloc: Option<Alloc>,
-    /// Processor affinity of the PEs: auto (own core each if there are at least as many PEs as cores, else an equal
-    /// share of the cores; an affinity set by you is kept), core (one core each), none
-    #[arg(long, value_enum, default_value_t = Bind::Auto, help_heading = PLACEMENT)]
+    /// Processor affinity of the PEs.
     pub bind: Bind,
-    /// Engine: direct (the PE's own thread stores into the peer's memory), ring (everything through the emulated
-    /// adapters and links), auto (direct where the target is on this host)
-    #[arg(long, value_name = "PATH", default_value = "auto", value_parser = path, help_heading = NETWORK)]
+    /// Engine.
     pub path: EnginePath,
-    /// Collectives: auto, tree (collective subnet) or p2p (puts)
-    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = collectives, help_heading = NETWORK)]
+    /// How collectives are done.
     pub collectives: Collectives,
-    /// Table of which collective uses which algorithm, as `angara bench shmem --write-table FILE` writes it
-    #[arg(long, value_name = "FILE", help_heading = NETWORK)]
+    /// Table of which collective uses which algorithm.
     pub collectives_table: Option<PathBuf>,
-    /// Barrier: auto; multiphase, all-to-all, tree, hypercube, master or counting (the adapters');
-    /// counter (shared memory) or dissemination (puts)
-    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = barrier, help_heading = NETWORK)]
+    /// Kind of barrier.
     pub barrier: Barrier,
-    /// MPI library of the program: mpich, intel or openmpi; auto looks at the program's file, or at Python's packages; none
-    /// offers no launcher of MPI
-    #[arg(long, value_enum, value_name = "LIBRARY", default_value_t = MpiArg::Auto, hide_possible_values = true)]
+    /// MPI library of the program.
     pub mpi: MpiArg,
-    /// Symmetric heap per PE, such as 64M or 1.5G [default: $SHMEM_SYMMETRIC_SIZE, or 256M (MPI: 64M) where memory allows]
-    #[arg(long, value_name = "BYTES", value_parser = parse_size)]
+    /// Bytes of symmetric heap per PE, if not the default.
     pub heap: Option<u64>,
-    /// PEs may be programs for x86-64 and for aarch64, in one job. Static variables are not symmetric then, only the heap is;
-    /// routines of long double and the order of plain char, which differ, are refused
-    #[arg(long, help_heading = PLACEMENT)]
+    /// PEs may be programs for different processors.
     pub heterogeneous: bool,
-    /// Break something: `link 0,0,0 +X down`, `link 0,0,0 +X corrupt=1%`, `node 1,0,0 down`; may be repeated
-    #[arg(long = "fault", value_name = "SPEC", help_heading = NETWORK)]
+    /// What is broken, as `angara fault` has it.
     pub faults: Vec<String>,
-    /// Start these PEs in another command, which the program and its arguments follow: `--wrap 2 valgrind`,
-    /// `--wrap all 'strace -o trace.$ANGARA_PE'`. PES is a number, a list such as 0,4-7, or all; a shell reads COMMAND; may
-    /// be repeated, and the first one is the outermost
-    #[arg(long, num_args = 2, value_names = ["PES", "COMMAND"], help_heading = DEBUGGING)]
+    /// PEs and the command that starts them, by turns.
     pub wrap: Vec<String>,
-    /// Start this PE in gdb, or in what --wrap names for it, and give it the terminal: what is typed, Ctrl-C and Ctrl-Z go
-    /// to it alone
-    #[arg(long, value_name = "PE", help_heading = DEBUGGING)]
+    /// The PE that is started in a debugger.
     pub debug: Option<u32>,
-    /// Time of the program: wall, or virtual: every operation takes as long as on the emulated network, the program's own
-    /// timers say so, and two runs are equal
-    #[arg(long, value_enum, default_value_t = Clock::Wall, help_heading = VIRTUAL_TIME)]
+    /// Time of the program.
     pub clock: Clock,
-    /// With --clock virtual: PEs as processes; as coroutines of one process, which has many more of them and is faster; or auto:
-    /// coroutines where program and options allow it
-    #[arg(long, value_enum, value_name = "HOW", default_value_t = PesAs::Processes, hide_possible_values = true,
-          help_heading = VIRTUAL_TIME)]
+    /// What PEs are.
     pub pes_as: PesAs,
-    /// With --clock virtual: write to this file what each PE posts and what it waits for; `angara sim run --workload
-    /// trace:FILE` replays it, on this network or another one
-    #[arg(long, value_name = "FILE.atr", help_heading = VIRTUAL_TIME)]
+    /// File for what each PE posts and waits for.
     pub record: Option<PathBuf>,
-    /// With --clock virtual: nanoseconds that a call of the library takes [default: 1; ours, no machine's]
-    #[arg(long, value_name = "NS", value_parser = call_cost, help_heading = VIRTUAL_TIME)]
+    /// Nanoseconds that a call of the library takes, in virtual time.
     pub call_cost: Option<f64>,
-    /// With --clock virtual: what the program's computing between two calls of the library takes: none, fixed:NS,
-    /// measured[:FACTOR] (of the processor time here; two runs differ), record:FILE (the same, and writes it down) or
-    /// replay:FILE (what was written down; two runs are equal) [default: none]
-    #[arg(long, value_name = "HOW", help_heading = VIRTUAL_TIME)]
+    /// What computing takes, in virtual time.
     pub compute: Option<Compute>,
-    /// With --clock virtual: the processor's time stamp counter (rdtsc) tells virtual time at 1 GHz; x86-64 only, and each
-    /// look takes microseconds on the wall
-    #[arg(long, help_heading = VIRTUAL_TIME)]
+    /// The time stamp counter tells virtual time.
     pub virtual_tsc: bool,
-    /// With --clock virtual: injections take up to 200 ns longer (or as --set jitter=… says), as this seed draws it, so that
-    /// a program that relies on an order that nothing ensures may fail; random numbers of the system are drawn by it, too;
-    /// the same seed is the same run
-    #[arg(long, value_name = "S", help_heading = VIRTUAL_TIME)]
+    /// Decides what is random in virtual time.
     pub seed: Option<u64>,
-    /// With --clock virtual: run once with each of these seeds, such as 1..200, on all cores, until one fails
-    #[arg(long, value_name = "A..B", conflicts_with = "seed", help_heading = VIRTUAL_TIME)]
+    /// Runs once with each of these.
     pub seeds: Option<Seeds>,
-    /// With --clock virtual: seconds on the wall after which the others go on without a PE that does not come back to the
-    /// library, because it spins on memory, sleeps in the kernel or computes; or never. It is named with its line, and another
-    /// run may differ [default: 30]
-    #[arg(long, value_name = "SECONDS|never", help_heading = VIRTUAL_TIME)]
+    /// How long others wait for a PE that does not come back, in virtual time.
     pub patience: Option<Patience>,
-    /// With --clock virtual: exit with status 1 if another run may differ, because the others went on without a PE, or if times
-    /// rest on a guess; the run says at its end why
-    #[arg(long, help_heading = VIRTUAL_TIME)]
+    /// A run that another may differ from is a failure.
     pub strict: bool,
-    /// Prefix each line of output with the number of the PE that wrote it
-    #[arg(long, help_heading = OUTPUT)]
+    /// Lines of output begin with the number of the PE.
     pub label: bool,
-    /// End the job after this many seconds, and say what each PE waits for
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    /// The job ends after this.
     pub timeout: Option<Duration>,
-    /// Look closer, slowly. `calls`: at what the program passes to the library, and end it with a message about the first
-    /// mistake: memory that is not allocated, overlapping ranges, collectives called differently by different PEs.
-    /// `races`: at accesses of PEs to the same memory that nothing puts in order, when the job has ended
-    #[arg(
-        long, value_name = "calls|races", value_enum, value_delimiter = ',', num_args = 0..=1, require_equals = true,
-        default_missing_value = "calls", help_heading = DEBUGGING
-    )]
+    /// What is looked at more closely.
     pub check: Vec<Check>,
-    /// Write placement, PE×PE traffic and link traffic to this file; `angara report FILE` shows it. Compressed if the
-    /// name ends in .gz; a large one gets that ending
-    #[arg(long, value_name = "FILE.json[.gz]", help_heading = OUTPUT)]
+    /// File for placement and traffic.
     pub report: Option<PathBuf>,
-    /// Write a timeline of every call of the library to this file, which Perfetto and chrome://tracing show, and `angara trace
-    /// summary FILE` sums up; compressed if the name ends in .gz
-    #[arg(long, value_name = "FILE.json[.gz]", help_heading = OUTPUT)]
+    /// File for a timeline.
     pub trace: Option<PathBuf>,
-    /// With --trace: add tracks of the load of the links that carry most, N of them [default N: 16]; the links of the
-    /// daemon are looked at up to 10 times a second
-    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "16", requires = "trace",
-          value_parser = whole(1..=LINK_TRACKS_MAX), help_heading = OUTPUT)]
+    /// Number of links with tracks in the timeline.
     pub trace_links: Option<u32>,
-    /// Write every packet of the job to this file, for Wireshark; everything goes through the emulated network (--path ring)
-    #[arg(long, value_name = "FILE.pcapng", help_heading = OUTPUT)]
+    /// File for every packet.
     pub capture: Option<PathBuf>,
-    /// Serve a page that shows the network at work, and print its URL; it stays after the program until Ctrl-C. A daemon that
-    /// has a page shows its own [default ADDR: 127.0.0.1:8290; port 0 is any that is free]
-    #[arg(long, value_name = "ADDR", num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.1:8290",
-          help_heading = OUTPUT)]
+    /// Address of a page that shows the network.
     pub web: Option<String>,
-    /// Whether the page of --web stays after the program
-    #[arg(long, value_name = "YES|NO", default_value = "yes", requires = "web", help_heading = OUTPUT)]
+    /// Whether that page stays after the program.
     pub web_stay: Stay,
-    /// Set an environment variable for the PEs; may be repeated
-    #[arg(short = 'x', value_name = "VAR=VAL", value_parser = assignment)]
+    /// Variables for the PEs.
     pub env: Vec<(OsString, OsString)>,
-    /// Use the daemon that listens in this directory, and no other
-    #[arg(long, value_name = "DIR", help_heading = NETWORK)]
+    /// Directory of the daemon to use, and of no other.
     pub runtime_dir: Option<PathBuf>,
-    /// Run on the cluster of this file, through the daemon of this host
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["network", "machine", "set"], help_heading = NETWORK)]
+    /// Cluster file to run on.
     pub cluster: Option<PathBuf>,
-    /// Say nothing about what is started; errors are still reported
-    #[arg(short, long)]
+    /// Nothing is said about what is started.
     pub quiet: bool,
-    /// Program and its arguments
-    #[arg(value_name = "PROG [ARGS]", required = true, trailing_var_arg = true, allow_hyphen_values = true,
-          value_hint = ValueHint::CommandWithArguments)]
+    /// Program and its arguments.
     pub command: Vec<OsString>,
 }
 
-impl RunArgs {
+impl Options {
+    /// Returns what is asked for by `angara run -n PES COMMAND`.
+    pub fn new(pes: u32, command: Vec<OsString>) -> Options {
+        Options {
+            pes,
+            torus: None,
+            mesh: None,
+            machine: None,
+            set: Vec::new(),
+            ppn: 1,
+            map: MapArg::Linear,
+            alloc: None,
+            bind: Bind::Auto,
+            path: EnginePath::Auto,
+            collectives: Collectives::Auto,
+            collectives_table: None,
+            barrier: Barrier::Auto,
+            mpi: MpiArg::Auto,
+            heap: None,
+            heterogeneous: false,
+            faults: Vec::new(),
+            wrap: Vec::new(),
+            debug: None,
+            clock: Clock::Wall,
+            pes_as: PesAs::Processes,
+            record: None,
+            call_cost: None,
+            compute: None,
+            virtual_tsc: false,
+            seed: None,
+            seeds: None,
+            patience: None,
+            strict: false,
+            label: false,
+            timeout: None,
+            check: Vec::new(),
+            report: None,
+            trace: None,
+            trace_links: None,
+            capture: None,
+            web: None,
+            web_stay: Stay::Yes,
+            env: Vec::new(),
+            runtime_dir: None,
+            cluster: None,
+            quiet: false,
+            command,
+        }
+    }
+
     /// The value that a variable has in the job's processes, unless the launcher sets it.
     pub fn variable(&self, name: &str) -> Option<OsString> {
         self.assigned(name).or_else(|| std::env::var_os(name))
@@ -264,99 +200,54 @@ impl RunArgs {
     }
 }
 
-/// `--web-stay`.
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Stay {
-    /// Until Ctrl-C.
-    Yes,
-    /// It goes with the job.
-    No,
+words! {
+    /// Whether a page stays.
+    #[derive(Debug)]
+    pub enum Stay {
+        /// Until Ctrl-C.
+        Yes = "yes",
+        /// It goes with the job.
+        No = "no",
+    }
 }
 
-/// `--clock`.
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Clock {
-    /// The machine's.
-    Wall,
-    /// The emulated machine's.
-    Virtual,
+words! {
+    /// Time of the program.
+    #[derive(Debug)]
+    pub enum Clock {
+        /// The machine's.
+        Wall = "wall",
+        /// The emulated machine's.
+        Virtual = "virtual",
+    }
 }
 
-/// `--pes-as`.
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub enum PesAs {
-    /// A process each.
-    Processes,
-    /// All in one process, on one thread.
-    Coroutines,
-    /// The latter where that is possible.
-    Auto,
+words! {
+    /// What PEs are.
+    #[derive(Debug)]
+    pub enum PesAs {
+        /// A process each.
+        Processes = "processes",
+        /// All in one process, on one thread.
+        Coroutines = "coroutines",
+        /// The latter where that is possible.
+        Auto = "auto",
+    }
 }
 
-/// `--check`.
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Check {
-    /// What the program passes to the library.
-    Calls,
-    /// Accesses that nothing puts in order.
-    Races,
-}
-
-fn torus(s: &str) -> Result<Shape, String> {
-    let shape: Shape = s.parse().map_err(|e: angara_net::torus::ShapeError| e.to_string())?;
-    if shape.is_torus() { Ok(shape) } else { Err("this is a mesh; use --mesh".into()) }
-}
-
-fn mesh(s: &str) -> Result<Shape, String> {
-    let sizes = s.strip_prefix("mesh:").unwrap_or(s);
-    format!("mesh:{sizes}").parse().map_err(|e: angara_net::torus::ShapeError| e.to_string())
-}
-
-fn path(s: &str) -> Result<EnginePath, String> {
-    word(s, "auto, direct or ring")
-}
-fn alloc(s: &str) -> Result<Alloc, String> {
-    word(s, "auto, utilisation, fragmentation, closed, first-fit-box or best-fit-box")
-}
-fn collectives(s: &str) -> Result<Collectives, String> {
-    word(s, "auto, tree or p2p")
-}
-fn barrier(s: &str) -> Result<Barrier, String> {
-    word(s, "auto, multiphase, all-to-all, tree, hypercube, master, counting, counter or dissemination")
-}
-
-/// Reads a word the way the messages spell it.
-fn word<T: for<'a> Deserialize<'a>>(s: &str, known: &str) -> Result<T, String> {
-    serde_json::from_value(serde_json::Value::from(s)).map_err(|_| format!("use {known}"))
-}
-
-fn seconds(s: &str) -> Result<Duration, String> {
-    let time = match s.parse::<f64>() {
-        Ok(n) => Duration::try_from_secs_f64(n).ok(),
-        Err(_) => angara_net::units::time(s).map(|ps| Duration::from_nanos(ps / 1000)),
-    };
-    time.filter(|t| !t.is_zero())
-        .ok_or_else(|| format!("`{s}` is not a time; write seconds above 0, such as 30 or 0.5, or 2m"))
-}
-
-fn call_cost(s: &str) -> Result<f64, String> {
-    let ns = s.parse::<f64>().ok().filter(|ns| (0.0..=1e9).contains(ns));
-    ns.ok_or_else(|| format!("`{s}`: give nanoseconds from 0 to 1e9, such as 50"))
-}
-
-fn assignment(s: &str) -> Result<(OsString, OsString), String> {
-    match s.split_once('=') {
-        Some((name, value)) if !name.is_empty() => Ok((name.into(), value.into())),
-        Some(_) => Err("write VAR=VALUE".into()),
-        None => match std::env::var_os(s) {
-            Some(value) => Ok((s.into(), value)),
-            None => Err(format!("{s} is not set here; write {s}=VALUE")),
-        },
+words! {
+    /// What is looked at more closely.
+    #[derive(Debug)]
+    pub enum Check {
+        /// What the program passes to the library.
+        Calls = "calls",
+        /// Accesses that nothing puts in order.
+        Races = "races",
     }
 }
 
 /// Says something about what is started.
-pub(super) fn say(args: &RunArgs, text: String) {
+pub(super) fn say(args: &Options, text: String) {
     if !args.quiet {
         angara_protocol::complain!("angara: {text}");
     }
@@ -396,7 +287,7 @@ pub struct JobPlan {
 
 impl JobPlan {
     /// Checks what can be checked without a daemon.
-    pub fn new(args: &RunArgs) -> Result<JobPlan, Failed> {
+    pub fn new(args: &Options) -> Result<JobPlan, Failed> {
         checks::capture(args)?;
         let mut machine = machine::changed(args.machine.clone(), &args.set)?;
         let engine = Engine::of(args, &machine)?;
@@ -506,7 +397,7 @@ impl JobPlan {
     }
 
     /// The request for a daemon whose network has `shape`, and these faults in force.
-    pub fn job(&self, args: &RunArgs, shape: Shape, in_force: &[String]) -> Result<JobSpec, Failed> {
+    pub fn job(&self, args: &Options, shape: Shape, in_force: &[String]) -> Result<JobSpec, Failed> {
         let map = match (&args.map, &self.expected) {
             (_, Some(expected)) => Map::List(expected.place(args, shape)?),
             (MapArg::Linear | MapArg::Auto(_), None) => Map::Linear,
@@ -558,7 +449,7 @@ fn prepared(compute: Compute) -> Result<Compute, Failed> {
 
 /// The heap per PE, and whether that is only the default. The variables are those of the PEs: the launcher's, which
 /// `here` looks up, with those of `-x` on top.
-fn heap_of(args: &RunArgs, default: u64, here: impl Fn(&str) -> Option<OsString>) -> Result<(u64, bool), Failed> {
+fn heap_of(args: &Options, default: u64, here: impl Fn(&str) -> Option<OsString>) -> Result<(u64, bool), Failed> {
     if let Some(heap) = args.heap {
         return Ok((heap, false));
     }
@@ -589,77 +480,24 @@ mod tests {
 
     #[test]
     fn the_environment_of_the_pes_says_how_much_heap() {
-        let heap = |args: &[&str], env: &[(&str, &str)]| {
-            let all = ["angara", "-n", "1"].iter().chain(args).chain(&["true"]).map(OsString::from).collect();
+        let heap = |heap: Option<u64>, given: &[(&str, &str)], env: &[(&str, &str)]| {
+            let variables = given.iter().map(|(name, value)| (name.into(), value.into())).collect();
+            let args = Options { heap, env: variables, ..Options::new(1, vec!["true".into()]) };
             let look = |name: &str| env.iter().find(|(n, _)| *n == name).map(|(_, v)| OsString::from(v));
-            heap_of(&crate::oshrun::run_args(all).expect("valid"), DEFAULT_HEAP, look)
+            heap_of(&args, DEFAULT_HEAP, look)
         };
         let (new, old) = (("SHMEM_SYMMETRIC_SIZE", "2k"), ("SMA_SYMMETRIC_SIZE", "3.1M"));
-        assert_eq!(heap(&[], &[]).unwrap(), (DEFAULT_HEAP, true));
-        assert_eq!(heap(&[], &[old]).unwrap(), (3250586, false));
-        assert_eq!(heap(&[], &[old, new]).unwrap(), (2048, false));
-        assert_eq!(heap(&["-x", "SMA_SYMMETRIC_SIZE=1k"], &[old]).unwrap(), (1024, false));
-        assert_eq!(heap(&["-x", "SMA_SYMMETRIC_SIZE=1k"], &[new]).unwrap(), (2048, false));
-        assert_eq!(heap(&["--heap", "0"], &[new]).unwrap(), (0, false));
-        assert!(heap(&[], &[("SHMEM_SYMMETRIC_SIZE", "20x")]).unwrap_err().message.contains("20x"));
+        assert_eq!(heap(None, &[], &[]).unwrap(), (DEFAULT_HEAP, true));
+        assert_eq!(heap(None, &[], &[old]).unwrap(), (3250586, false));
+        assert_eq!(heap(None, &[], &[old, new]).unwrap(), (2048, false));
+        assert_eq!(heap(None, &[("SMA_SYMMETRIC_SIZE", "1k")], &[old]).unwrap(), (1024, false));
+        assert_eq!(heap(None, &[("SMA_SYMMETRIC_SIZE", "1k")], &[new]).unwrap(), (2048, false));
+        assert_eq!(heap(Some(0), &[], &[new]).unwrap(), (0, false));
+        assert!(heap(None, &[], &[("SHMEM_SYMMETRIC_SIZE", "20x")]).unwrap_err().message.contains("20x"));
     }
 
     #[test]
-    fn words_are_those_of_the_messages() {
-        assert_eq!(path("ring"), Ok(EnginePath::Ring));
-        assert_eq!(barrier("dissemination"), Ok(Barrier::Dissemination));
-        assert_eq!(collectives("p2p"), Ok(Collectives::P2p));
-        assert_eq!(
-            barrier("fast").unwrap_err(),
-            "use auto, multiphase, all-to-all, tree, hypercube, master, counting, counter or dissemination"
-        );
-    }
-
-    #[test]
-    fn help_shows_options_in_groups() {
-        let help = crate::oshrun::oshrun().render_long_help().to_string();
-        // Headings stand at the beginning of a line, options behind blanks.
-        let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
-        for line in help.lines() {
-            match line.strip_suffix(':') {
-                Some(heading) if !line.starts_with(' ') => groups.push((heading, Vec::new())),
-                _ => {
-                    let long = line.trim_start().starts_with('-').then(|| line.split_once("--")).flatten();
-                    let name = long.and_then(|(_, rest)| rest.split([' ', '[', '=']).next());
-                    if let Some((_, options)) = groups.last_mut() {
-                        options.extend(name);
-                    }
-                }
-            }
-        }
-        let of = |heading: &str| {
-            let group = groups.iter().find(|(name, _)| *name == heading);
-            &group.unwrap_or_else(|| panic!("no group {heading}: {help}")).1[..]
-        };
-        assert_eq!(of("Options"), ["np", "mpi", "heap", "timeout", "quiet", "help", "version"]);
-        for (heading, members) in [
-            (NETWORK, &["torus", "mesh", "machine", "set", "path", "barrier", "fault", "runtime-dir", "cluster"][..]),
-            (PLACEMENT, &["ppn", "map", "bind"]),
-            (VIRTUAL_TIME, &["clock", "call-cost", "compute", "seed", "seeds", "patience", "strict"]),
-            (DEBUGGING, &["wrap", "debug", "check"]),
-            (OUTPUT, &["label", "report", "trace", "capture", "web"]),
-        ] {
-            let there = of(heading);
-            assert!(members.iter().all(|member| there.contains(member)), "{heading}: {there:?}");
-        }
-    }
-
-    #[test]
-    fn shapes() {
-        assert!(mesh("4x4").is_ok_and(|s| !s.is_torus()));
-        assert!(torus("mesh:4x4").is_err());
-    }
-
-    #[test]
-    fn times_and_maps() {
-        assert_eq!(["0.5", "500ms"].map(seconds), [Ok(Duration::from_millis(500)), Ok(Duration::from_millis(500))]);
-        assert_eq!(seconds("2m"), Ok(Duration::from_secs(120)));
-        assert!(seconds("0").is_err() && seconds("x").is_err() && seconds("inf").is_err());
+    fn maps() {
         assert_eq!("random:7".parse(), Ok(MapArg::Random(7)));
         assert!("random".parse::<MapArg>().unwrap_err().contains("seed"));
         assert!("file:".parse::<MapArg>().is_err());

@@ -1,7 +1,7 @@
 //! What PEs are: processes, or coroutines of one process. Decided before anything is started, by the options and by the
 //! program's file.
 
-use super::{Check, Clock, ENV_PRELOAD, PesAs, RunArgs};
+use super::{Check, Clock, ENV_PRELOAD, Options, PesAs};
 use angara_control::error::Failed;
 use angara_protocol::compute::Compute;
 use std::path::Path;
@@ -22,7 +22,7 @@ impl Obstacle {
 }
 
 /// What the PEs of `program` will be; never [`PesAs::Auto`]. Whoever left it open is told why PEs are processes after all.
-pub(super) fn decide(args: &RunArgs, program: &Path, mpi: bool) -> Result<PesAs, Failed> {
+pub(super) fn decide(args: &Options, program: &Path, mpi: bool) -> Result<PesAs, Failed> {
     if args.pes_as == PesAs::Processes {
         return Ok(PesAs::Processes);
     }
@@ -42,7 +42,7 @@ pub(super) fn decide(args: &RunArgs, program: &Path, mpi: bool) -> Result<PesAs,
 }
 
 /// The first option that needs a process for each PE.
-fn by_options(args: &RunArgs, mpi: bool) -> Option<Obstacle> {
+fn by_options(args: &Options, mpi: bool) -> Option<Obstacle> {
     if args.clock == Clock::Wall {
         return Some(Obstacle {
             why: "PEs run side by side unless time is virtual".into(),
@@ -116,60 +116,76 @@ mod tests {
     use super::*;
     use std::ffi::OsString;
 
-    fn args(options: &str) -> RunArgs {
-        let words = format!("angara -n 2 -x LD_PRELOAD= {options} true");
-        crate::oshrun::run_args(words.split_whitespace().map(OsString::from).collect()).expect("valid")
+    /// A job in virtual time, in which no library is preloaded, with what `change` asks for.
+    fn asked(change: impl FnOnce(&mut Options)) -> Options {
+        let mut options = Options {
+            clock: Clock::Virtual,
+            env: vec![("LD_PRELOAD".into(), OsString::new())],
+            quiet: true,
+            ..Options::new(2, vec!["true".into()])
+        };
+        change(&mut options);
+        options
     }
 
     #[test]
     fn options_that_need_processes_are_named() {
-        for (options, named) in [
-            ("", "time is virtual"),
-            ("--clock wall --debug 1", "time is virtual"),
-            ("--clock virtual --debug 1", "--debug "),
-            ("--clock virtual --wrap 0 valgrind", "--wrap "),
-            ("--clock virtual --virtual-tsc", "--virtual-tsc "),
-            ("--clock virtual --check=races", "--check=races "),
-            ("--clock virtual --check=calls,races", "--check=races "),
-            ("--clock virtual --compute measured:2", "--compute measured "),
-            ("--clock virtual --compute record:f", "--compute record "),
-            ("--clock virtual --compute replay:f", "--compute replay "),
-            ("--clock virtual -x LD_PRELOAD=/x/liby.so", "LD_PRELOAD=/x/liby.so "),
-        ] {
-            let found = by_options(&args(options), false).unwrap_or_else(|| panic!("{options}: nothing"));
-            assert!(found.why.contains(named), "{options}: {found:?}");
+        let cases: [(&str, fn(&mut Options)); 11] = [
+            ("time is virtual", |o| o.clock = Clock::Wall),
+            ("time is virtual", |o| (o.clock, o.debug) = (Clock::Wall, Some(1))),
+            ("--debug ", |o| o.debug = Some(1)),
+            ("--wrap ", |o| o.wrap = vec!["0".into(), "valgrind".into()]),
+            ("--virtual-tsc ", |o| o.virtual_tsc = true),
+            ("--check=races ", |o| o.check = vec![Check::Races]),
+            ("--check=races ", |o| o.check = vec![Check::Calls, Check::Races]),
+            ("--compute measured ", |o| o.compute = Some("measured:2".parse().expect("a way"))),
+            ("--compute record ", |o| o.compute = Some("record:f".parse().expect("a way"))),
+            ("--compute replay ", |o| o.compute = Some("replay:f".parse().expect("a way"))),
+            ("LD_PRELOAD=/x/liby.so ", |o| o.env.push(("LD_PRELOAD".into(), "/x/liby.so".into()))),
+        ];
+        for (named, change) in cases {
+            let found = by_options(&asked(change), false).unwrap_or_else(|| panic!("{named}: nothing"));
+            assert!(found.why.contains(named), "{named}: {found:?}");
             assert!(!found.remedy.is_empty());
         }
-        assert!(by_options(&args("--clock virtual"), true).is_some_and(|o| o.why.contains("MPI")));
+        assert!(by_options(&asked(|_| ()), true).is_some_and(|o| o.why.contains("MPI")));
     }
 
     #[test]
     fn other_options_are_no_obstacle() {
-        for options in [
-            "",
-            "--compute none",
-            "--compute fixed:10",
-            "--seed 3",
-            "--check=calls",
-            "--label --report r.json --capture c.pcapng --record r.atr",
-            "--web --patience 3 --call-cost 5 --timeout 3",
-        ] {
-            assert_eq!(by_options(&args(&format!("--clock virtual {options}")), false), None, "{options}");
+        let cases: [fn(&mut Options); 7] = [
+            |_| (),
+            |o| o.compute = Some("none".parse().expect("a way")),
+            |o| o.compute = Some("fixed:10".parse().expect("a way")),
+            |o| o.seed = Some(3),
+            |o| o.check = vec![Check::Calls],
+            |o| {
+                (o.label, o.report, o.capture) = (true, Some("r.json".into()), Some("c.pcapng".into()));
+                o.record = Some("r.atr".into());
+            },
+            |o| {
+                (o.web, o.patience) = (Some("127.0.0.1:0".into()), Some("3".parse().expect("seconds")));
+                (o.call_cost, o.timeout) = (Some(5.0), Some(std::time::Duration::from_secs(3)));
+            },
+        ];
+        for (number, change) in cases.into_iter().enumerate() {
+            assert_eq!(by_options(&asked(change), false), None, "case {number}");
         }
     }
 
     #[test]
     fn auto_falls_back_where_coroutines_are_refused() {
         let program = Path::new("/dev/null");
-        let how = |options: &str| decide(&args(&format!("--quiet {options}")), program, false);
-        assert_eq!(how("--clock virtual").expect("the default"), PesAs::Processes);
-        assert_eq!(how("--clock virtual --pes-as auto").expect("a fallback"), PesAs::Processes);
-        assert_eq!(how("--pes-as auto").expect("a fallback"), PesAs::Processes);
-        let refused = how("--clock virtual --pes-as coroutines").expect_err("no program");
+        let how = |change: fn(&mut Options)| decide(&asked(change), program, false);
+        assert_eq!(how(|_| ()).expect("the default"), PesAs::Processes);
+        assert_eq!(how(|o| o.pes_as = PesAs::Auto).expect("a fallback"), PesAs::Processes);
+        let on_the_wall = how(|o| (o.clock, o.pes_as) = (Clock::Wall, PesAs::Auto));
+        assert_eq!(on_the_wall.expect("a fallback"), PesAs::Processes);
+        let refused = how(|o| o.pes_as = PesAs::Coroutines).expect_err("no program");
         assert_eq!(refused.code, 2);
         assert!(refused.message.contains("/dev/null"), "{}", refused.message);
         assert!(refused.remedy.contains("--pes-as processes"), "{}", refused.remedy);
-        let refused = how("--clock virtual --pes-as coroutines --debug 0").expect_err("a debugger");
+        let refused = how(|o| (o.pes_as, o.debug) = (PesAs::Coroutines, Some(0))).expect_err("a debugger");
         assert!(refused.message.contains("--debug") && refused.remedy.contains("leave --debug out"));
     }
 

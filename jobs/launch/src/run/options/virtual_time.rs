@@ -1,6 +1,6 @@
 //! What the options say of virtual time.
 
-use super::{Clock, PesAs, RunArgs};
+use super::{Clock, Options, PesAs};
 use angara_abi::program_clock::{ENV_SEED, ENV_TSC};
 use angara_control::cores::{Bind, Cores};
 use angara_control::error::Failed;
@@ -33,7 +33,7 @@ pub struct VirtualPlan {
 
 impl VirtualPlan {
     /// Of the options, if they ask for it and nothing contradicts.
-    pub(super) fn new(args: &RunArgs) -> Result<Option<VirtualPlan>, Failed> {
+    pub(super) fn new(args: &Options) -> Result<Option<VirtualPlan>, Failed> {
         check_record(args)?;
         if args.clock == Clock::Wall {
             let given = [
@@ -104,7 +104,7 @@ impl VirtualPlan {
 }
 
 /// Tells whether a run can be recorded as the options want it.
-fn check_record(args: &RunArgs) -> Result<(), Failed> {
+fn check_record(args: &Options) -> Result<(), Failed> {
     let Some(file) = &args.record else { return Ok(()) };
     if args.clock == Clock::Wall {
         let why = format!(
@@ -139,7 +139,7 @@ pub fn check_recorded(file: &Path) -> Result<(), Failed> {
 }
 
 /// Variables of what a program reads beside its clocks.
-pub(super) fn what_else_is_virtual(args: &RunArgs) -> Vec<(OsString, OsString)> {
+pub(super) fn what_else_is_virtual(args: &Options) -> Vec<(OsString, OsString)> {
     let mut env = Vec::new();
     let name = |name: &std::ffi::CStr| OsString::from(name.to_string_lossy().into_owned());
     if args.virtual_tsc {

@@ -1,6 +1,0 @@
-//! The program behind `angara alloc`.
-#![forbid(unsafe_code)]
-
-fn main() {
-    angara_commands::alloc::main()
-}

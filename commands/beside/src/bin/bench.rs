@@ -1,6 +1,0 @@
-//! The program behind `angara bench`.
-#![forbid(unsafe_code)]
-
-fn main() {
-    angara_commands::bench::main()
-}

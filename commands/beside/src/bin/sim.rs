@@ -1,6 +1,0 @@
-//! The program behind `angara sim` and `angara plan`.
-#![forbid(unsafe_code)]
-
-fn main() {
-    angara_commands::sim::main()
-}

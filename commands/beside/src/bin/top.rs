@@ -1,6 +1,0 @@
-//! The program behind `angara top`.
-#![forbid(unsafe_code)]
-
-fn main() {
-    angara_commands::top::main()
-}

@@ -1,6 +1,0 @@
-//! The program behind `angara whatif`.
-#![forbid(unsafe_code)]
-
-fn main() {
-    angara_commands::whatif::main()
-}

@@ -1,0 +1,372 @@
+//! The settings of a simulation, by the same names in a TOML file and on the command line.
+
+use crate::observe::Selection;
+use crate::traffic::{Lengths, Mapping, Pattern, Process, RatesFile};
+use crate::workload::Chosen;
+use angara_model::{AnyTopology, topology};
+use angara_net::units;
+use serde::{Deserialize, Deserializer, Serialize};
+use std::fmt::Display;
+use std::str::FromStr;
+
+angara_net::words! {
+    /// Kind of router.
+    #[derive(Debug, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Router {
+        /// The Angara EC8430.
+        Angara = "angara",
+        /// A textbook input-queued router, comparable with BookSim.
+        Generic = "generic",
+    }
+}
+
+angara_net::words! {
+    /// How rings are kept from deadlock.
+    #[derive(Debug, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Deadlock {
+        /// Bubble flow control in packet slots (angara).
+        Bubble = "bubble",
+        /// Two classes of virtual channels (generic).
+        Dateline = "dateline",
+    }
+}
+
+angara_net::words! {
+    /// When a packet may leave a router.
+    #[derive(Debug, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Switching {
+        /// When the next buffer has room for the whole of it.
+        CutThrough = "cut-through",
+        /// Flit by flit.
+        Wormhole = "wormhole",
+    }
+}
+
+/// How packets find their way.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Routing {
+    /// Dimension or direction order (torus, mesh).
+    Dor,
+    /// Minimal adaptive with escape (torus, mesh, HyperX).
+    Adaptive,
+    /// Nearest common ancestor, random up (fat tree, folded Clos).
+    Nca,
+    /// Along a shortest way (graphs: of several next hops one drawn at random).
+    Minimal,
+    /// By a router or group drawn at random (graphs, dragonfly, HyperX).
+    Valiant,
+    /// Minimal or Valiant, by the queues of the first router (dragonfly, HyperX).
+    Ugal,
+    /// As UGAL, by the queues of all links that leave the group (dragonfly).
+    UgalG,
+    /// As UGAL, and once more by the queues of another router of the group (dragonfly).
+    Par,
+    /// Up and then down the levels of a graph.
+    UpDown,
+    /// As a file says (graphs).
+    Table(String),
+}
+
+impl Routing {
+    /// Those that need no file, with the model's.
+    const NAMED: &'static [(&'static str, Routing, topology::Routing)] = &[
+        ("dor", Routing::Dor, topology::Routing::Dor),
+        ("adaptive", Routing::Adaptive, topology::Routing::Adaptive),
+        ("nca", Routing::Nca, topology::Routing::Nca),
+        ("minimal", Routing::Minimal, topology::Routing::Minimal),
+        ("valiant", Routing::Valiant, topology::Routing::Valiant),
+        ("ugal", Routing::Ugal, topology::Routing::Ugal),
+        ("ugal-g", Routing::UgalG, topology::Routing::UgalG),
+        ("par", Routing::Par, topology::Routing::Par),
+        ("updown", Routing::UpDown, topology::Routing::UpDown),
+    ];
+
+    /// The model's routing by this name; of a table the kind only.
+    pub fn of_model(&self) -> topology::Routing {
+        Routing::NAMED.iter().find(|named| named.1 == *self).map_or(topology::Routing::Table, |named| named.2)
+    }
+}
+
+/// A table's file is not known.
+impl From<topology::Routing> for Routing {
+    fn from(routing: topology::Routing) -> Routing {
+        let named = Routing::NAMED.iter().find(|named| named.2 == routing);
+        named.map_or_else(|| Routing::Table("FILE".into()), |named| named.1.clone())
+    }
+}
+
+impl Display for Routing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match (self, Routing::NAMED.iter().find(|named| named.1 == *self)) {
+            (_, Some((name, ..))) => f.write_str(name),
+            (Routing::Table(path), None) => write!(f, "table:{path}"),
+            (other, None) => write!(f, "{other:?}"),
+        }
+    }
+}
+
+impl FromStr for Routing {
+    type Err = crate::Error;
+    fn from_str(text: &str) -> Result<Routing, crate::Error> {
+        let named = Routing::NAMED.iter().find(|named| named.0 == text).map(|named| named.1.clone());
+        let table = || text.strip_prefix("table:").filter(|path| !path.is_empty()).map(|p| Routing::Table(p.into()));
+        named.or_else(table).ok_or_else(|| {
+            let names: Vec<&str> = Routing::NAMED.iter().map(|named| named.0).collect();
+            crate::Error::invalid("routing", text, format!("write {} or table:FILE", names.join(", ")))
+        })
+    }
+}
+
+impl Serialize for Routing {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
+/// Reads a value written as text.
+fn text<'de, D, T>(from: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: FromStr<Err: Display>,
+{
+    let text = String::deserialize(from)?;
+    text.parse().map(Some).map_err(serde::de::Error::custom)
+}
+
+/// Reads a fraction, a number or `30%`.
+fn share<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "a number, or text such as \"30%\"")]
+    enum Written {
+        Number(f64),
+        Text(String),
+    }
+    match Written::deserialize(from)? {
+        Written::Number(number) => Ok(Some(number)),
+        Written::Text(text) => fraction(&text).map(Some).map_err(serde::de::Error::custom),
+    }
+}
+
+/// Reads a fraction as a command line has it.
+///
+/// # Errors
+/// Another text.
+pub fn fraction(text: &str) -> Result<f64, String> {
+    units::fraction(text).ok_or_else(|| format!("`{text}`: give a number such as 0.3, or 30%"))
+}
+
+/// Reads a text or a list of them.
+fn list<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<String>>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "text, or a list of texts")]
+    enum Written {
+        One(String),
+        Many(Vec<String>),
+    }
+    Ok(Some(match Written::deserialize(from)? {
+        Written::One(text) => vec![text],
+        Written::Many(texts) => texts,
+    }))
+}
+
+/// Declares the settings once: fields, and how two sets are laid over each other.
+macro_rules! keys {
+    ($($(#[doc = $about:literal])* #[arg($($option:tt)*)] $(#[serde($($serde:tt)*)])? $name:ident: $type:ty,)*) => {
+        /// Settings of a simulation; what is not given has a default.
+        #[derive(Deserialize, Clone, Debug, Default, PartialEq)]
+        #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+        pub struct Keys {
+            $(
+                $(#[doc = $about])*
+                $(#[serde($($serde)*)])?
+                pub $name: Option<$type>,
+            )*
+        }
+
+        impl Keys {
+            /// These settings, and those of `base` where none is given here.
+            pub fn over(self, base: Keys) -> Keys {
+                Keys { $($name: self.$name.or(base.$name),)* }
+            }
+            /// True if the setting `name`, as in a file, is given.
+            pub fn gives(&self, name: &str) -> bool {
+                $((stringify!($name).replace('_', "-") == name && self.$name.is_some()) ||)* false
+            }
+            /// Names and values of the settings that are given.
+            pub fn given(&self) -> Vec<(String, String)> {
+                let mut given = Vec::new();
+                $(if let Some(value) = &self.$name {
+                    given.push((stringify!($name).replace('_', "-"), format!("{value:?}")));
+                })*
+                given
+            }
+            /// These settings without `name`, as in a file.
+            pub fn without(mut self, name: &str) -> Keys {
+                $(if stringify!($name).replace('_', "-") == name { self.$name = None; })*
+                self
+            }
+            /// Names of all settings, as in a file.
+            pub fn names() -> Vec<String> {
+                vec![$(stringify!($name).replace('_', "-"),)*]
+            }
+        }
+    };
+}
+
+/// Hands the settings of a simulation to a macro, a row each: its documentation, which is its help; its option, as clap's
+/// attribute `arg` has it; how a file is read, if not as any other value of its type; its name and type. The names in a row
+/// are those of the place from which this is called.
+#[macro_export]
+macro_rules! settings {
+    ($with:ident) => {
+        $with! {
+        /// A machine: desmos, angara-k1, or a file of shape and times as `angara machine desmos` prints one
+        #[arg(long, value_name = "NAME|FILE.toml")]
+        machine: String,
+        /// Changes values of the machine, may be repeated, such as link=15GB/s,hop=60ns
+        #[arg(long, value_name = "KEY=VALUE")]
+        #[serde(deserialize_with = "list")]
+        set: Vec<String>,
+        /// How routers are wired
+        #[arg(long, value_name = "SHAPE", help = format!("{} [default: torus:8x8x8]", AnyTopology::forms()))]
+        #[serde(deserialize_with = "text")]
+        topology: AnyTopology,
+        /// Kind of router [default: angara on a torus or mesh of up to four sizes, otherwise generic]
+        #[arg(long, value_parser = word::<Router>())]
+        router: Router,
+        /// Virtual channels per port (generic) [default: 4]
+        #[arg(long, value_name = "N")]
+        vcs: u8,
+        /// cut-through: a packet leaves a router when the next buffer has room for all of it; wormhole: flit by flit, also into smaller buffers (generic) [default: cut-through]
+        #[arg(long, value_parser = word::<Switching>())]
+        switching: Switching,
+        /// Whether a packet that has the switch keeps it while it has flits and credits (wormhole) [default: false]
+        #[arg(long, value_name = "BOOL")]
+        hold_switch: bool,
+        /// Buffer of a virtual channel: flits (generic) [default: 8, or with cut-through the longest packet if it is longer] or packet slots (angara) [default: 8]
+        #[arg(long, value_name = "N")]
+        buffer: u16,
+        /// How rings are kept from deadlock; bubble belongs to angara, dateline to generic
+        #[arg(long, value_parser = word::<Deadlock>())]
+        deadlock: Deadlock,
+        /// dor, adaptive (torus, mesh, HyperX), nca, minimal, valiant, ugal, ugal-g, par, updown or table:FILE [default: what the topology takes; dor on a torus, minimal on a graph]
+        #[arg(long, value_name = "ROUTING")]
+        #[serde(deserialize_with = "text")]
+        routing: Routing,
+        /// What nodes do: open-loop, or a program such as all-to-all:BYTES; `angara sim workloads` lists them [default: open-loop]
+        #[arg(long, value_name = "WORKLOAD")]
+        workload: Chosen,
+        /// Flits per message, or a mixture LENGTH:SHARE,… [default: 1 (generic), 18 (angara)]
+        #[arg(long, value_name = "LENGTHS")]
+        length: Lengths,
+        /// Offered flits per node and cycle [default: 0.1]
+        #[arg(long, value_name = "FLITS", value_parser = fraction)]
+        #[serde(deserialize_with = "share")]
+        load: f64,
+        /// uniform, others, tornado, bitcomp, transpose, bitrev, shuffle, butterfly, opposite, neighbor, halo, bad-dragon, permutation, hotspot:NODE,SHARE[,NODE,SHARE…], local:RADIUS,SHARE, fftrow:COLUMNS, fftcol:COLUMNS, matrix:FILE [default: uniform]
+        #[arg(long, value_name = "PATTERN")]
+        pattern: Pattern,
+        /// Relative rates of the ranks, one number for each; their mean is --load [default: all the same]
+        #[arg(long, value_name = "FILE")]
+        #[serde(deserialize_with = "text")]
+        rates: RatesFile,
+        /// bernoulli, poisson, batch-poisson[:SIZE] or on-off:ON,OFF [default: bernoulli]
+        #[arg(long, value_name = "PROCESS")]
+        process: Process,
+        /// Which rank of the pattern runs on which node [default: linear]
+        #[arg(long, value_parser = word::<Mapping>())]
+        map: Mapping,
+        /// Extra messages between two nodes, measured alone: FROM,TO or FROM,TO,PERIOD in cycles
+        #[arg(long, value_name = "PROBE")]
+        #[serde(deserialize_with = "text")]
+        probe: Probe,
+        /// What fails (angara), may be repeated: 'link 0,0,0 +X down', 'node 1,0,0 down', 'link 0,0 +X corrupt=1%', each also later: '… @2us'
+        #[arg(long, value_name = "FAULT")]
+        #[serde(deserialize_with = "list")]
+        fault: Vec<String>,
+        /// Share of packets that every link corrupts (angara), such as 0.1% or 50ppm
+        #[arg(long, value_name = "RATE")]
+        error_rate: String,
+        /// Packets to follow: a number in order of creation (7), several (0..20), SRC->DST (the first after warm-up)
+        #[arg(long, value_name = "PACKETS")]
+        trace: Selection,
+        /// Decides everything random [default: 1]
+        #[arg(long)]
+        seed: u64,
+        /// Threads; results do not depend on them [default: 1]
+        #[arg(long, value_name = "N")]
+        threads: usize,
+        /// Cycles before measuring [default: until the latency has settled]
+        #[arg(long, value_name = "CYCLES")]
+        warmup: u64,
+        /// Cycles measured [default: until the mean latency is known to --precision]
+        #[arg(long, value_name = "CYCLES")]
+        cycles: u64,
+        /// Wanted relative half-width of the 95 % confidence interval of the mean latency [default: 0.01]
+        #[arg(long, value_name = "SHARE", value_parser = fraction)]
+        #[serde(deserialize_with = "share")]
+        precision: f64,
+        /// Most cycles of a run in all [default: 400000]
+        #[arg(long, value_name = "CYCLES")]
+        cycles_max: u64,
+        /// Search the largest load that is carried instead of simulating one, to within RESOLUTION flits per node and cycle [0.01 if not given]
+        #[arg(long, value_name = "RESOLUTION", num_args = 0..=1, default_missing_value = "0.01", require_equals = true,
+              value_parser = fraction)]
+        #[serde(deserialize_with = "share")]
+        find_saturation: f64,
+        /// Length of a router cycle, ns (generic) [default: 2]
+        #[arg(long, value_name = "NS")]
+        cycle_ns: f64,
+        /// Host to router, ns (angara) [default: 300]
+        #[arg(long, value_name = "NS")]
+        injection_ns: f64,
+        /// Router to host, ns (angara) [default: 300]
+        #[arg(long, value_name = "NS")]
+        ejection_ns: f64,
+        /// Head flit through a router, ns (angara) [default: 49]
+        #[arg(long, value_name = "NS")]
+        router_ns: f64,
+        /// Flight time of a link, ns (angara) [default: 80]
+        #[arg(long, value_name = "NS")]
+        link_ns: f64,
+        /// Until a freed buffer slot is known upstream, ns (angara) [default: 80]
+        #[arg(long, value_name = "NS")]
+        credit_ns: f64,
+        /// Wait of an adaptive packet before it may escape, ns (angara) [default: 64]
+        #[arg(long, value_name = "NS")]
+        escape_ns: f64,
+        }
+    };
+}
+
+settings!(keys);
+
+/// Extra messages from one node to another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct Probe {
+    /// Source endpoint.
+    pub from: u32,
+    /// Destination endpoint.
+    pub to: u32,
+    /// Cycles between messages.
+    pub period: u64,
+}
+
+impl FromStr for Probe {
+    type Err = crate::Error;
+    fn from_str(text: &str) -> Result<Probe, crate::Error> {
+        let bad = || {
+            crate::Error::invalid("probe", text, "write FROM,TO or FROM,TO,PERIOD with a period of at least 1 cycle")
+        };
+        let numbers: Result<Vec<u64>, _> = text.split(',').map(|n| n.trim().parse()).collect();
+        let node = |n: u64| u32::try_from(n).map_err(|_| bad());
+        match numbers.map_err(|_| bad())?[..] {
+            [from, to] => Ok(Probe { from: node(from)?, to: node(to)?, period: 1000 }),
+            [from, to, period] if period > 0 => Ok(Probe { from: node(from)?, to: node(to)?, period }),
+            _ => Err(bad()),
+        }
+    }
+}
