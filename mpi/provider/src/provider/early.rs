@@ -1,9 +1,9 @@
 //! Messages for an endpoint before it is enabled: it has its address from the beginning, so others may know it already.
 
+use super::ProviderState;
 use super::objects::*;
-use super::{ProviderState, rest};
 use crate::abi::constants::errno;
-use crate::wire::{Head, MessageKind};
+use crate::wire::{Head, MessageKind, rest};
 use angara::mailbox::{Message, Peer};
 
 impl ProviderState {

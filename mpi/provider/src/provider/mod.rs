@@ -734,10 +734,3 @@ fn fault_of(message: &Message<'_>, at: usize) -> Option<Fault> {
     message.copy(at, bytes);
     Fault::decode(&mut Reader(bytes))
 }
-
-/// The rest of a message behind its head.
-fn rest(message: &Message<'_>, at: usize, most: usize) -> Vec<u8> {
-    let mut bytes = vec![0; message.len().saturating_sub(at).min(most)];
-    message.copy(at, &mut bytes);
-    bytes
-}

@@ -1,12 +1,12 @@
 //! Messages of programs as they arrive, and where they land.
 
+use super::ProviderState;
 use super::objects::*;
 use super::transfer::InboundEnd;
-use super::{ProviderState, rest};
 use crate::abi::constants::*;
 use crate::matching::Source;
 use crate::memory::UserMemory;
-use crate::wire::{Head, MessageKind, Reader, Rts};
+use crate::wire::{Head, MessageKind, Reader, Rts, rest};
 use angara::mailbox::{Message, Peer};
 use angara_protocol::calls::Step;
 

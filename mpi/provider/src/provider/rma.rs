@@ -2,11 +2,11 @@
 
 use super::objects::*;
 use super::transfer::{InboundEnd, Outbound, Purpose};
-use super::{Outcome, Provider, ProviderState, Request, fault_of, rest};
+use super::{Outcome, Provider, ProviderState, Request, fault_of};
 use crate::abi::constants::*;
 use crate::atomics;
 use crate::memory::{PIECES, UserMemory};
-use crate::wire::{HEAD_MAX, Head, MessageKind, Reader, Remote, Rts};
+use crate::wire::{HEAD_MAX, Head, MessageKind, Reader, Remote, Rts, rest};
 use angara::mailbox::{Message, Peer};
 
 /// A call that writes or reads.

@@ -11,14 +11,15 @@
 //! be getting a fragment at that moment, so no chunk is reused before its answer.
 
 use super::objects::{Done, Fault};
-use super::{ProviderState, fault_of, rest};
+use super::{ProviderState, fault_of};
 use crate::abi::constants::errno;
 use crate::memory::{UserMemory, read_process};
-use crate::wire::{Head, MessageKind, Pieces, Reader, Remote, Rts};
+use crate::wire::{Head, InMemory, MessageKind, Pieces, Reader, Remote, Rts, Way, rest};
 use angara::mailbox::{Message, Peer};
 use angara::{Place, Region};
 use angara_protocol::calls::Step;
 use std::collections::VecDeque;
+use std::num::NonZeroU32;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -169,17 +170,23 @@ impl ProviderState {
     pub(super) fn describe(&self, id: u64) -> Vec<u8> {
         let mut out = Vec::with_capacity(Rts::BYTES);
         if let Some(outbound) = self.outbound.get(id) {
-            let direct = self.is_direct(outbound.peer);
-            let ahead = outbound.staging.as_ref().and_then(|staging| Some((*staging.chunks.first()?, staging.staged)));
-            let pieces = outbound.memory.spans().map(|span| (span.address() as u64, span.len() as u64));
-            let rts = Rts {
-                id,
-                len: outbound.memory.len() as u64,
-                pid: if direct { std::process::id() } else { 0 },
-                revoked: PROOF.revoked.load(Ordering::SeqCst) as u32,
-                proof: if direct { (&raw const *PROOF as u64, PROOF.whose) } else { Rts::ahead(ahead) },
-                pieces: Pieces::Several(if direct { pieces.collect() } else { Box::default() }),
+            let len = outbound.memory.len() as u64;
+            let way = match NonZeroU32::new(std::process::id()).filter(|_| self.is_direct(outbound.peer)) {
+                Some(pid) => {
+                    let pieces = outbound.memory.spans().map(|span| (span.address() as u64, span.len() as u64));
+                    Way::Memory(InMemory {
+                        pid,
+                        revoked: PROOF.revoked.load(Ordering::SeqCst) as u32,
+                        proof: (&raw const *PROOF as u64, PROOF.whose),
+                        pieces: Pieces::Several(pieces.collect()),
+                    })
+                }
+                None => {
+                    let staging = outbound.staging.as_ref();
+                    Way::Window { ahead: staging.and_then(|way| Some((*way.chunks.first()?, way.staged))) }
+                }
             };
+            let rts = Rts { id, len, way };
             rts.encode(&mut out);
         }
         out
@@ -277,7 +284,14 @@ impl ProviderState {
             let inbound = Inbound { peer, rts: rts.id, from, ep, memory, len, got: 0, end };
             return self.inbound_is_over(inbound, Fault::io(errno::ENOTCONN));
         }
-        let tried = if len > 0 && self.may_attach(peer, rts) { self.attach(peer, rts, &memory) } else { None };
+        let (direct, ahead) = match &rts.way {
+            Way::Memory(at) => (Some(at), None),
+            Way::Window { ahead } => (None, *ahead),
+        };
+        let tried = match direct {
+            Some(at) if len > 0 && self.may_attach(peer, at) => self.attach(peer, rts.len, at, &memory),
+            _ => None,
+        };
         let inbound = Inbound { peer, rts: rts.id, from, ep, memory, len, got: 0, end };
         match tried {
             Some(fault) => self.inbound_is_over(inbound, fault),
@@ -285,8 +299,7 @@ impl ProviderState {
             None if self.inbound.is_full() => self.inbound_is_over(inbound, errno::ENOMEM.into()),
             None => {
                 let id = self.inbound.insert(inbound);
-                let ahead =
-                    rts.is_ahead().filter(|(chunk, bytes)| *chunk < self.window.chunks && *bytes <= self.window.chunk);
+                let ahead = ahead.filter(|(chunk, bytes)| *chunk < self.window.chunks && *bytes <= self.window.chunk);
                 if ahead.is_none_or(|(_, bytes)| bytes < len) {
                     let body = [id.to_le_bytes().as_slice(), &(len as u64).to_le_bytes()].concat();
                     self.post(peer, &Head::new(MessageKind::Cts, from, ep, rts.id), &body);
@@ -300,10 +313,10 @@ impl ProviderState {
 
     /// Copies a payload out of the memory of the process that announced it. `None` if the kernel refuses, or the RTS may
     /// have been revoked meanwhile: then the payload goes through the window.
-    fn attach(&mut self, peer: Peer, rts: &Rts, memory: &UserMemory) -> Option<Fault> {
-        let (pid, then) = (rts.pid as i32, rts.proof.0.wrapping_add(REVOKED_AT));
-        let is_revoked = |word: u64| word as u32 != rts.revoked;
-        let read = read_process(pid, rts.pieces(), memory, then);
+    fn attach(&mut self, peer: Peer, whole: u64, at: &InMemory, memory: &UserMemory) -> Option<Fault> {
+        let (pid, then) = (at.pid.get() as i32, at.proof.0.wrapping_add(REVOKED_AT));
+        let is_revoked = |word: u64| word as u32 != at.revoked;
+        let read = read_process(pid, at.pieces.of(whole), memory, then);
         let word = match &read {
             Ok(word) => Ok(*word),
             Err(_) => read_process(pid, std::iter::empty(), &UserMemory::nothing(), then),
@@ -318,7 +331,7 @@ impl ProviderState {
             return Some(if stays { Fault::NONE } else { Fault::io(errno::ENOTCONN) });
         };
         let (seat, len) = (peer.seat, memory.len());
-        crate::log::warn(&format!("{len} bytes of process {} at seat {seat} could not be read: {error}", rts.pid));
+        crate::log::warn(&format!("{len} bytes of process {} at seat {seat} could not be read: {error}", at.pid));
         match error.raw_os_error() {
             // The window would be filled from the same memory, or emptied into it.
             Some(errno::EFAULT) => Some(Fault::io(errno::EFAULT)),
@@ -331,15 +344,15 @@ impl ProviderState {
     }
 
     /// True if this process may read the sender's memory. Tried once for each peer.
-    fn may_attach(&mut self, peer: Peer, rts: &Rts) -> bool {
-        if rts.pid == 0 || !self.is_direct(peer) {
+    fn may_attach(&mut self, peer: Peer, at: &InMemory) -> bool {
+        if !self.is_direct(peer) {
             return false;
         }
         let known = &mut self.peers[peer.seat as usize];
         *known.attach.get_or_insert_with(|| {
             let nothing = UserMemory::nothing();
-            let read = read_process(rts.pid as i32, std::iter::empty(), &nothing, rts.proof.0);
-            let may = read.as_ref().is_ok_and(|word| *word == rts.proof.1);
+            let read = read_process(at.pid.get() as i32, std::iter::empty(), &nothing, at.proof.0);
+            let may = read.as_ref().is_ok_and(|word| *word == at.proof.1);
             if !may {
                 let why = read.err().map_or("it is another process".to_owned(), |e| e.to_string());
                 crate::log::info(&format!("large messages from seat {} go through its window: {why}", peer.seat));
@@ -477,7 +490,7 @@ impl ProviderState {
             }
             Ok(()) if is_over => self.inbound_ends(id, Fault::NONE),
             Ok(()) => {
-                let done = Head { tag: Some(u64::from(chunk)), ..Head::new(MessageKind::FragmentDone, from, ep, rts) };
+                let done = Head { chunk: Some(chunk), ..Head::new(MessageKind::FragmentDone, from, ep, rts) };
                 self.post(peer, &done, &[]);
             }
         }
@@ -485,7 +498,7 @@ impl ProviderState {
 
     /// Frees the chunk of a fragment that the receiver has got.
     pub(super) fn on_fragment_done(&mut self, peer: Peer, head: &Head) -> Option<()> {
-        let chunk = u32::try_from(head.tag?).ok()?;
+        let chunk = head.chunk?;
         let outbound = self.outbound.get_mut(head.aux).filter(|outbound| outbound.peer == peer)?;
         let staging = outbound.staging.as_mut()?;
         let at = staging.chunks.iter().position(|c| *c == chunk)?;
