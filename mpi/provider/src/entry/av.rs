@@ -1,6 +1,7 @@
 //! Address vectors.
 
 use super::form::Form;
+use super::parents::DomainObject;
 use super::*;
 use crate::abi::constants::*;
 use crate::abi::ops::*;
@@ -62,7 +63,7 @@ pub(super) unsafe extern "C" fn open(
             return Err(errno::EINVAL);
         }
         // SAFETY: libfabric has callers pass open objects and valid buffers.
-        let domain = unsafe { super::domain::DomainObject::of(domain) };
+        let domain = unsafe { DomainObject::of(domain) };
         let id = provider().state.avs.insert(Addresses::default());
         let fid = FidAv { fid: Fid { fclass: CLASS_AV, context, ops: &AV_FI }, ops: &AV_OPS };
         let tells = attr.is_some_and(|attr| attr.flags & COMPLETION != 0);

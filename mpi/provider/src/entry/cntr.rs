@@ -1,5 +1,6 @@
 //! Counters.
 
+use super::parents::DomainObject;
 use super::*;
 use crate::abi::constants::*;
 use crate::abi::ops::*;
@@ -46,7 +47,7 @@ pub(super) unsafe extern "C" fn open(
         let id = provider().state.counters.insert(Counter::default());
         let fid = FidCntr { fid: Fid { fclass: CLASS_CNTR, context, ops: &CNTR_FI }, ops: &CNTR_OPS };
         // SAFETY: libfabric has callers pass open objects and valid buffers.
-        let domain = unsafe { super::domain::DomainObject::of(domain) }.users.clone();
+        let domain = unsafe { DomainObject::of(domain) }.users.clone();
         let object = CntrObject { fid, id, users: Users::default(), _domain: domain };
         // SAFETY: libfabric has callers pass open objects and valid buffers.
         unsafe { *out = Box::into_raw(Box::new(object)).cast() };

@@ -1,5 +1,6 @@
 //! Completion queues.
 
+use super::parents::DomainObject;
 use super::*;
 use crate::abi::constants::*;
 use crate::abi::ops::*;
@@ -51,7 +52,7 @@ pub(super) unsafe extern "C" fn open(
 ) -> c_int {
     guarded(|| {
         // SAFETY: libfabric has callers pass open objects and valid buffers.
-        let (attr, domain) = unsafe { (&mut *attr, super::domain::DomainObject::of(domain)) };
+        let (attr, domain) = unsafe { (&mut *attr, DomainObject::of(domain)) };
         check_wait(attr.wait_obj)?;
         let format = if attr.format == 0 { CQ_CONTEXT } else { attr.format };
         let size = match format {

@@ -1,6 +1,7 @@
 //! Endpoints: opening, binding, options.
 
 use super::form::Form;
+use super::parents::{DomainObject, EpObject};
 use super::*;
 use crate::abi::constants::*;
 use crate::abi::ops::*;
@@ -10,37 +11,6 @@ use crate::process::provider;
 use crate::provider::objects::{Binding, Endpoint, Side};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-#[repr(C)]
-pub(super) struct EpObject {
-    fid: FidEp,
-    pub(super) id: u32,
-    form: Form,
-    /// Flags of operations that are called without any.
-    tx_flags: AtomicU64,
-    rx_flags: AtomicU64,
-    _domain: Users,
-    /// Objects that it reports to, and those that its addresses come from.
-    bound: Mutex<Vec<Users>>,
-}
-
-impl EpObject {
-    /// # Safety
-    /// See the module.
-    #[inline(always)]
-    pub(super) unsafe fn of<'a>(fid: *mut FidEp) -> &'a EpObject {
-        // SAFETY: the caller promises what the callee asks for.
-        unsafe { &*fid.cast::<EpObject>() }
-    }
-    #[inline(always)]
-    pub(super) fn tx_flags(&self) -> u64 {
-        self.tx_flags.load(Ordering::Relaxed)
-    }
-    #[inline(always)]
-    pub(super) fn rx_flags(&self) -> u64 {
-        self.rx_flags.load(Ordering::Relaxed)
-    }
-}
 
 static EP_FI: FiOps = fi_ops(close, bind, control);
 static EP_OPS: OpsEp = OpsEp {
@@ -74,7 +44,7 @@ pub(super) unsafe extern "C" fn open(
 ) -> c_int {
     guarded(|| {
         // SAFETY: libfabric has callers pass open objects and valid buffers.
-        let (domain, info) = unsafe { (super::domain::DomainObject::of(domain), &*info) };
+        let (domain, info) = unsafe { (DomainObject::of(domain), &*info) };
         // SAFETY: libfabric has callers pass valid buffers: null, or to the struct.
         let (ep, tx, rx) = unsafe { (info.ep_attr.as_ref(), info.tx_attr.as_ref(), info.rx_attr.as_ref()) };
         if ep.is_some_and(|ep| !matches!(ep.kind, 0 | EP_RDM)) {

@@ -2,6 +2,7 @@
 
 use super::cntr::{CntrObject, Seen};
 use super::cq::CqObject;
+use super::parents::DomainObject;
 use super::*;
 use crate::abi::constants::*;
 use crate::abi::ops::*;
@@ -36,7 +37,7 @@ pub(super) unsafe extern "C" fn open(domain: *mut FidDomain, _attr: *mut c_void,
     guarded(|| {
         let fid = Fid { fclass: CLASS_POLL, context: std::ptr::null_mut(), ops: &POLL_FI };
         // SAFETY: libfabric has callers pass open objects and valid buffers.
-        let domain = unsafe { super::domain::DomainObject::of(domain) }.users.clone();
+        let domain = unsafe { DomainObject::of(domain) }.users.clone();
         let object = PollObject { fid: FidPoll { fid, ops: &POLL_OPS }, members: Mutex::default(), _domain: domain };
         // SAFETY: libfabric has callers pass open objects and valid buffers.
         unsafe { *out = Box::into_raw(Box::new(object)).cast() };
