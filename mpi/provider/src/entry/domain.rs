@@ -51,7 +51,7 @@ pub(super) unsafe extern "C" fn open(
         })?;
         let auto = attr.is_some_and(|a| a.control_progress == PROGRESS_AUTO || a.data_progress == PROGRESS_AUTO);
         let companion = if auto { Some(Companion::start()?) } else { None };
-        let id = provider().state.domains.insert(Domain { next_key: 1, ..Domain::default() });
+        let id = provider().state.objects.domains.insert(Domain { next_key: 1, ..Domain::default() });
         let fid = Fid { fclass: CLASS_DOMAIN, context, ops: &DOMAIN_FI };
         let fid = FidDomain { fid, ops: &DOMAIN_OPS, mr: &MR_OPS };
         let (users, eq) = (Users::default(), OnceLock::new());
@@ -107,7 +107,7 @@ unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
             let _ = thread.join();
         }
         let mut provider = provider();
-        provider.state.domains.remove(object.id);
+        provider.state.objects.domains.remove(object.id);
         crate::process::settle(&mut provider);
         Ok(())
     })
@@ -139,7 +139,7 @@ unsafe fn register(domain: *mut Fid, memory: UserMemory, wish: Wish, out: *mut *
     let basic = object.mr_mode == MR_BASIC;
     let by_address = basic || object.mr_mode & MR_VIRT_ADDR != 0;
     let mut provider = provider();
-    let domain = provider.state.domains.get_mut(object.id).ok_or(errno::EINVAL)?;
+    let domain = provider.state.objects.domains.get_mut(object.id).ok_or(errno::EINVAL)?;
     let key = if basic || object.mr_mode & MR_PROV_KEY != 0 {
         domain.next_key += 1;
         domain.next_key
@@ -232,7 +232,7 @@ unsafe extern "C" fn mr_bind(fid: *mut Fid, other: *mut Fid, flags: u64) -> c_in
         // SAFETY: libfabric has callers pass open objects; the class says which kind it is.
         let counter = unsafe { super::cntr::CntrObject::of(other.cast()) };
         let mut provider = provider();
-        let domain = provider.state.domains.get_mut(object.domain).ok_or(errno::EINVAL)?;
+        let domain = provider.state.objects.domains.get_mut(object.domain).ok_or(errno::EINVAL)?;
         let region = domain.keys.get_mut(&object.fid.key).ok_or(errno::EINVAL)?;
         region.counters.push((counter.id, flags & (REMOTE_READ | REMOTE_WRITE)));
         object.bound.lock().unwrap_or_else(|e| e.into_inner()).push(counter.users.clone());

@@ -65,10 +65,10 @@ unsafe extern "C" fn poll(set: *mut FidPoll, contexts: *mut *mut c_void, count: 
         for member in members.iter_mut() {
             let is_new = match &mut member.watched {
                 Watched::Queue(id) => {
-                    state.queues.get(*id).is_some_and(|q| !q.ready.is_empty() || !q.failed.is_empty())
+                    state.objects.queues.get(*id).is_some_and(|q| !q.ready.is_empty() || !q.failed.is_empty())
                 }
                 Watched::Counter(id, seen) => {
-                    let now = state.counters.get(*id).map_or(*seen, |counter| (counter.value, counter.errors));
+                    let now = state.objects.counters.get(*id).map_or(*seen, |counter| (counter.value, counter.errors));
                     std::mem::replace(seen, now) != now
                 }
             };
