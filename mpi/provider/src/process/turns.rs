@@ -36,9 +36,9 @@ fn stand_unless_it_yields(provider: MutexGuard<'static, Provider>) {
 }
 
 fn stand(mut one: MutexGuard<'static, Provider>) {
-    let Some((stander, call, may_go_on)) = one.begin_to_stand() else { return };
+    let Some((stander, call, might_go_on)) = one.begin_to_stand() else { return };
     drop(one);
     // Meanwhile it is the turn of others.
-    let stood = stander.stand(may_go_on, &|| provider().state.under_way().what_it_waits_for());
+    let stood = stander.stand(might_go_on, &|| provider().state.under_way().what_it_waits_for());
     provider().is_back(call, stood);
 }

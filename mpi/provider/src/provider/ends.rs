@@ -5,6 +5,7 @@ use super::here::Here;
 use super::objects::*;
 use super::waiting::Looks;
 use crate::abi::constants::*;
+use crate::matching::Source;
 use crate::memory::UserMemory;
 use crate::slots::Slots;
 use crate::wire::{Head, Remote};
@@ -30,7 +31,7 @@ pub(super) struct Ends<'a> {
 }
 
 impl Ends<'_> {
-    #[inline]
+    #[inline(always)]
     pub(super) fn lend(&mut self) -> Ends<'_> {
         let Ends { here, objects, requests, looks } = self;
         Ends { here, objects, requests, looks }
@@ -66,6 +67,7 @@ impl Ends<'_> {
     }
 
     /// A message is where it goes, or will never be.
+    #[inline(never)]
     pub(super) fn received(&mut self, mut done: Done, excess: usize, multi: u64, mut fault: Fault) {
         let multis = &mut self.objects.multis;
         if multi != 0
@@ -109,7 +111,7 @@ impl Ends<'_> {
     pub(super) fn end_receives_from(&mut self, ep: u32, theirs: &[bool]) {
         for tagged in [false, true] {
             let Some(endpoint) = self.objects.eps.get_mut(ep) else { return };
-            let is = |source: crate::matching::Source| theirs.get(source as usize).copied().unwrap_or(false);
+            let is = |source: Source| theirs.get(source as usize).copied().unwrap_or(false);
             let wait = endpoint.matching(tagged).posted_where(|want, _| want.source.is_some_and(is));
             for at in wait {
                 let Some(endpoint) = self.objects.eps.get_mut(ep) else { return };

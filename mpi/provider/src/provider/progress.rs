@@ -215,8 +215,8 @@ impl Provider {
         if state.here.adapter().takes_turns() {
             return state.looks.will_stand();
         }
-        let (_, may_go_on) = state.looks.begin_to_stand();
-        let stood = mailbox.stand(may_go_on, &|| state.under_way().what_it_waits_for());
+        let might_go_on = state.looks.stand_at_once();
+        let stood = mailbox.stand(might_go_on, &|| state.under_way().what_it_waits_for());
         self.has_stood(stood);
     }
 
@@ -229,11 +229,11 @@ impl Provider {
         }
     }
 
-    /// The calling thread is to stand without this state while others have their turns: the number of its call, and whether
-    /// something may still happen.
+    /// The calling thread is to stand without this state while others have their turns: the number of its call, and whether it
+    /// might go on by itself.
     pub(crate) fn begin_to_stand(&mut self) -> Option<(Stander, u32, bool)> {
-        let (call, may_go_on) = self.state.looks.begin_to_stand();
-        Some((self.mailbox.stander()?, call, may_go_on))
+        let (call, might_go_on) = self.state.looks.begin_to_stand();
+        Some((self.mailbox.stander()?, call, might_go_on))
     }
 
     /// It has stood.

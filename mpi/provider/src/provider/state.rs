@@ -59,13 +59,13 @@ impl ProviderState {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn ends(&mut self) -> Ends<'_> {
         let ProviderState { here, objects, requests, looks, .. } = self;
         Ends { here, objects, requests, looks }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn arrivals(&mut self) -> Arrivals<'_> {
         let ProviderState { here, objects, requests, looks, peers, notes, fetches, .. } = self;
         Arrivals { ends: Ends { here, objects, requests, looks }, peers, notes, fetches }
@@ -228,7 +228,7 @@ impl ProviderState {
         };
         let understood = match head.kind {
             MessageKind::Send => {
-                self.arrivals().message(peer, &head, message, len);
+                self.message(peer, &head, message, len);
                 Some(())
             }
             _ => self.other(peer, &head, message, len),
@@ -236,6 +236,11 @@ impl ProviderState {
         if understood.is_none() {
             crate::log::warn(&format!("seat {} sends {:?} that makes no sense", peer.seat, head.kind));
         }
+    }
+
+    #[inline]
+    fn message(&mut self, peer: Peer, head: &Head, message: &Message<'_>, at: usize) {
+        self.arrivals().message(peer, head, message, at);
     }
 
     /// Delivers a message that was held until its endpoint was enabled, or closed.

@@ -61,16 +61,25 @@ pub(crate) struct Arrivals<'a> {
 }
 
 impl Arrivals<'_> {
+    /// The same for a call that is rare: whoever seldom makes it need not have the view in memory.
+    #[inline(always)]
+    fn lend(&mut self) -> Arrivals<'_> {
+        let Arrivals { ends, peers, notes, fetches } = self;
+        Arrivals { ends: ends.lend(), peers, notes, fetches }
+    }
+
     fn fetching(&mut self) -> Fetching<'_> {
         let Arrivals { ends, peers, notes, fetches } = self;
         Fetching { ends: ends.lend(), peers, notes, fetches }
     }
 
     /// A message with its payload.
-    #[inline]
+    #[inline(always)]
     pub(in crate::provider) fn message(&mut self, peer: Peer, head: &Head, message: &Message<'_>, at: usize) {
         let len = message.len() - at;
-        let Some(mut envelope) = self.envelope(peer, head, len) else { return self.undelivered(peer, head, message) };
+        let Some(mut envelope) = self.envelope(peer, head, len) else {
+            return self.lend().undelivered(peer, head, message);
+        };
         match self.landing(head.dst, &envelope) {
             Some(landing) => {
                 let (done, excess) = self.fits(head.dst, &landing, &envelope);
@@ -84,7 +93,7 @@ impl Arrivals<'_> {
                     self.peers.answer(peer, head, Fault::NONE);
                     envelope.wants_done = 0;
                 }
-                self.keep(head.dst, envelope, Body::Bytes(bytes));
+                self.lend().keep(head.dst, envelope, Body::Bytes(bytes));
             }
         }
     }
@@ -105,7 +114,7 @@ impl Arrivals<'_> {
         };
         match self.landing(head.dst, &envelope) {
             Some(landing) => self.land(head.dst, landing, envelope, Payload::Rts(rts)),
-            None => self.keep(head.dst, envelope, Body::Rts(rts)),
+            None => self.lend().keep(head.dst, envelope, Body::Rts(rts)),
         }
         Some(())
     }
@@ -129,40 +138,7 @@ impl Arrivals<'_> {
         if matching.posted_mut(at).multi == 0 {
             return Some(matching.take_posted(at).into());
         }
-        self.landing_among_several(id, envelope)
-    }
-
-    /// The same, where that receive takes several messages.
-    #[inline(never)]
-    fn landing_among_several(&mut self, id: u32, envelope: &Envelope) -> Option<Landing> {
-        loop {
-            let ep = self.ends.objects.eps.get_mut(id)?;
-            let min_multi = ep.min_multi;
-            let matching = ep.matching(envelope.tag.is_some());
-            let at = matching.receiver(envelope.source, envelope.tag.unwrap_or(0))?;
-            let posted = matching.posted_mut(at);
-            if posted.multi == 0 {
-                return Some(matching.take_posted(at).into());
-            }
-            let Posted { context, report, multi: number, .. } = *posted;
-            let multi = self.ends.objects.multis.get_mut(number)?;
-            let room = posted.memory.len() - multi.used;
-            let fits = envelope.len <= room || multi.used == 0;
-            let len = if fits { envelope.len.min(room) } else { 0 };
-            let memory = posted.memory.part(multi.used, len);
-            multi.used += len;
-            multi.closed = !fits || room - len < min_multi;
-            if multi.closed {
-                matching.take_posted(at);
-            }
-            if fits {
-                multi.pending += 1;
-                return Some(Landing { memory, context, report, multi: number });
-            }
-            if multi.pending == 0 {
-                self.ends.objects.release(id, number, context, report);
-            }
-        }
+        landing_among_several(self.ends.objects, id, envelope)
     }
 
     /// Puts a message where it goes and reports it, or begins to fetch it.
@@ -214,7 +190,7 @@ impl Arrivals<'_> {
         if multi == 0 && excess == 0 {
             return self.ends.objects.end_well(done);
         }
-        self.ends.received(done, excess, multi, Fault::NONE);
+        self.ends.lend().received(done, excess, multi, Fault::NONE);
     }
 
     /// A message that nobody wants yet.
@@ -239,5 +215,38 @@ impl Arrivals<'_> {
         }
         ep.xoff = false;
         self.peers.resume(id);
+    }
+}
+
+/// The posted receive that a message goes to, where it takes several messages.
+#[inline(never)]
+fn landing_among_several(objects: &mut Objects, id: u32, envelope: &Envelope) -> Option<Landing> {
+    loop {
+        let ep = objects.eps.get_mut(id)?;
+        let min_multi = ep.min_multi;
+        let matching = ep.matching(envelope.tag.is_some());
+        let at = matching.receiver(envelope.source, envelope.tag.unwrap_or(0))?;
+        let posted = matching.posted_mut(at);
+        if posted.multi == 0 {
+            return Some(matching.take_posted(at).into());
+        }
+        let Posted { context, report, multi: number, .. } = *posted;
+        let multi = objects.multis.get_mut(number)?;
+        let room = posted.memory.len() - multi.used;
+        let fits = envelope.len <= room || multi.used == 0;
+        let len = if fits { envelope.len.min(room) } else { 0 };
+        let memory = posted.memory.part(multi.used, len);
+        multi.used += len;
+        multi.closed = !fits || room - len < min_multi;
+        if multi.closed {
+            matching.take_posted(at);
+        }
+        if fits {
+            multi.pending += 1;
+            return Some(Landing { memory, context, report, multi: number });
+        }
+        if multi.pending == 0 {
+            objects.release(id, number, context, report);
+        }
     }
 }

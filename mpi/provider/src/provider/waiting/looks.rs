@@ -106,10 +106,16 @@ impl Looks {
         call == Some(self.call) && !yields
     }
 
-    /// The call stands now. Returns its number, and true if it does not wait only to be told that nothing can happen.
+    /// The call stands where it is. True if it might go on by itself, as it has not been told that nothing can happen.
+    pub(in crate::provider) fn stand_at_once(&mut self) -> bool {
+        self.vain = 0;
+        !self.in_doubt
+    }
+
+    /// The call stands, as it was to, while others have their turns. Returns its number, and [`Looks::stand_at_once`].
     pub(in crate::provider) fn begin_to_stand(&mut self) -> (u32, bool) {
-        (self.is_to_stand, self.vain) = (false, 0);
-        (self.call, !self.in_doubt)
+        self.is_to_stand = false;
+        (self.call, self.stand_at_once())
     }
 
     /// A call has stood while others made theirs.
