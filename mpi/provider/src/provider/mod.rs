@@ -21,6 +21,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 mod waiting;
+mod waits;
 
 pub(crate) use calls::{Access, AtomicCall, Receive, SendCall, Tagged};
 pub(crate) use fault::Outcome;

@@ -1,12 +1,12 @@
 //! Notes of the waits of a program that gets nothing, in words: left where the daemon reads them on request.
 
+use super::ends::Requests;
+use super::here::Here;
+use super::objects::*;
+use super::payload::{Fetches, InboundEnd, Offers};
+use super::peers::Peers;
 use crate::abi::constants::*;
 use crate::matching::{Source, Want};
-use crate::provider::ends::Requests;
-use crate::provider::here::Here;
-use crate::provider::objects::*;
-use crate::provider::payload::{Fetches, InboundEnd, Offers};
-use crate::provider::peers::Peers;
 use angara::mailbox::Peer;
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -33,7 +33,7 @@ pub(crate) struct Quiet {
 
 impl Quiet {
     /// Nothing has come at a look that others were far before. Returns for how long, if that is to be written down now.
-    pub(in crate::provider) fn lasts(quiet: &mut Option<Quiet>, now: Instant) -> Option<Duration> {
+    pub(super) fn lasts(quiet: &mut Option<Quiet>, now: Instant) -> Option<Duration> {
         let quiet = quiet.get_or_insert(Quiet { since: now, written: None });
         let since = now - quiet.since;
         if since < QUIET || quiet.written.is_some_and(|at| now - at < AGAIN) {
@@ -44,19 +44,19 @@ impl Quiet {
     }
 
     /// Something has come. True if a note says that nothing does.
-    pub(in crate::provider) fn is_noted(&self) -> bool {
+    pub(super) fn is_noted(&self) -> bool {
         self.written.is_some()
     }
 }
 
 /// What is under way, for those who look on.
 pub(crate) struct UnderWay<'a> {
-    pub(in crate::provider) here: &'a Here,
-    pub(in crate::provider) objects: &'a Objects,
-    pub(in crate::provider) peers: &'a Peers,
-    pub(in crate::provider) requests: &'a Requests,
-    pub(in crate::provider) offers: &'a Offers,
-    pub(in crate::provider) fetches: &'a Fetches,
+    pub(super) here: &'a Here,
+    pub(super) objects: &'a Objects,
+    pub(super) peers: &'a Peers,
+    pub(super) requests: &'a Requests,
+    pub(super) offers: &'a Offers,
+    pub(super) fetches: &'a Fetches,
 }
 
 impl UnderWay<'_> {
@@ -66,7 +66,7 @@ impl UnderWay<'_> {
     }
 
     /// Receives without a message, operations that a peer has not ended, and messages without a receive.
-    pub(in crate::provider) fn in_words(&self) -> Option<String> {
+    pub(super) fn in_words(&self) -> Option<String> {
         let mut all: Vec<String> = Vec::new();
         let mut count = 0;
         let mut say = |text: &dyn Fn() -> String| {
@@ -118,7 +118,7 @@ impl UnderWay<'_> {
     }
 
     /// Senders that posted receives name.
-    pub(in crate::provider) fn awaited(&self) -> HashSet<Source> {
+    pub(super) fn awaited(&self) -> HashSet<Source> {
         self.posted().into_iter().filter_map(|(want, ..)| want.source).collect()
     }
 
