@@ -1,7 +1,7 @@
 //! The driver's wait loop. Waits for memory, for a queue slot, for a completion and in a barrier come
 //! through here, so that none burns a core others need, outlives its job, or hangs without saying
 //! for what. The provider of libfabric polls several sources at once: its loop is its own
-//! (`mpi/provider/src/process.rs`), and it comes here to sleep.
+//! (`mpi/provider/src/process/one.rs`), and it comes here to sleep.
 
 use super::Adapter;
 use super::virtual_time::VirtualClock;

@@ -4,7 +4,7 @@
 //! they are.
 
 use crate::abi::constants::version;
-use crate::abi::structs::FiProvider;
+use crate::abi::ops::FiProvider;
 use libc::{c_char, c_int, c_void};
 use std::ffi::{CStr, CString};
 use std::sync::OnceLock;

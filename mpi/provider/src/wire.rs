@@ -1,5 +1,8 @@
 //! Messages between two providers, as bytes. Whoever writes them may be hostile: every reader checks.
 
+use angara::mailbox::Message;
+use std::num::NonZeroU32;
+
 /// Kinds of message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
@@ -15,7 +18,7 @@ pub(crate) enum MessageKind {
     Cts,
     /// A fragment of inbound payload `aux` is in the sender's window: chunk and length follow.
     Fragment,
-    /// The fragment in chunk `tag` has been got: RTS `aux` may use the chunk again.
+    /// The fragment in `chunk` has been got: RTS `aux` may use the chunk again.
     FragmentDone,
     /// The payload of RTS `aux` has been fetched, or will not be: the fault follows.
     Fin,
@@ -68,21 +71,21 @@ impl MessageKind {
     ];
 }
 
-/// A tag follows.
-pub(crate) const HAS_TAG: u8 = 1;
+/// A tag follows; behind [`MessageKind::FragmentDone`] a chunk.
+const HAS_TAG: u8 = 1;
 /// Data for the completion follows.
-pub(crate) const HAS_DATA: u8 = 2;
+const HAS_DATA: u8 = 2;
 /// The sender waits for [`MessageKind::Done`].
-pub(crate) const WANTS_DONE: u8 = 4;
+const WANTS_DONE: u8 = 4;
 /// It waits until a receive has taken the message.
-pub(crate) const WANTS_MATCH: u8 = 8;
+const WANTS_MATCH: u8 = 8;
 /// Where the flags end and [`Head::count`] begins.
 const COUNT_AT: u32 = 4;
 
 /// Most bytes of a [`Head`].
 pub(crate) const HEAD_MAX: usize = 32;
 
-/// What every message begins with: kind, flags, a count, endpoints, a number of 48 bits; tag and data if there are.
+/// What every message begins with: kind, flags, a count, endpoints, a number of 48 bits; tag or chunk, and data, if there are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Head {
     pub(crate) kind: MessageKind,
@@ -95,18 +98,35 @@ pub(crate) struct Head {
     /// Number of a request, of an RTS or of an inbound payload.
     pub(crate) aux: u64,
     pub(crate) tag: Option<u64>,
+    /// Part of a window that is free again: of [`MessageKind::FragmentDone`] alone, which has no tag.
+    pub(crate) chunk: Option<u32>,
     pub(crate) data: Option<u64>,
 }
 
 impl Head {
     pub(crate) fn new(kind: MessageKind, dst: u32, src: u32, aux: u64) -> Head {
-        Head { kind, wants_done: false, wants_match: false, count: 0, dst, src, aux, tag: None, data: None }
+        Head {
+            kind,
+            wants_done: false,
+            wants_match: false,
+            count: 0,
+            dst,
+            src,
+            aux,
+            tag: None,
+            chunk: None,
+            data: None,
+        }
     }
 
     #[inline]
     pub(crate) fn encode(&self) -> ([u8; HEAD_MAX], usize) {
         let mut out = [0; HEAD_MAX];
-        let flags = if self.tag.is_some() { HAS_TAG } else { 0 }
+        let tag = match self.kind {
+            MessageKind::FragmentDone => self.chunk.map(u64::from),
+            _ => self.tag,
+        };
+        let flags = if tag.is_some() { HAS_TAG } else { 0 }
             | if self.data.is_some() { HAS_DATA } else { 0 }
             | if self.wants_done { WANTS_DONE } else { 0 }
             | if self.wants_match { WANTS_MATCH } else { 0 }
@@ -116,7 +136,7 @@ impl Head {
         put(0, front | u64::from(self.dst) << 32);
         put(8, u64::from(self.src) | self.aux << 32);
         let mut len = 16;
-        if let Some(tag) = self.tag {
+        if let Some(tag) = tag {
             put(len, tag);
             len += 8;
         }
@@ -136,11 +156,23 @@ impl Head {
         let kind = *MessageKind::ALL.get(usize::from(kind).wrapping_sub(1))?;
         let count = flags >> COUNT_AT;
         let (dst, src, aux) = ((front >> 32) as u32, ids as u32, ids >> 32 | (front & 0xffff_0000) << 16);
-        let tag = if flags & HAS_TAG != 0 { Some(reader.u64()?) } else { None };
+        let word = if flags & HAS_TAG != 0 { Some(reader.u64()?) } else { None };
+        let (tag, chunk) = match kind {
+            MessageKind::FragmentDone => (None, word.and_then(|chunk| u32::try_from(chunk).ok())),
+            _ => (word, None),
+        };
         let data = if flags & HAS_DATA != 0 { Some(reader.u64()?) } else { None };
         let (wants_done, wants_match) = (flags & WANTS_DONE != 0, flags & WANTS_MATCH != 0);
-        Some((Head { kind, wants_done, wants_match, count, dst, src, aux, tag, data }, bytes.len() - reader.0.len()))
+        let head = Head { kind, wants_done, wants_match, count, dst, src, aux, tag, chunk, data };
+        Some((head, bytes.len() - reader.0.len()))
     }
+}
+
+/// The rest of a message behind its head.
+pub(crate) fn rest(message: &Message<'_>, at: usize, most: usize) -> Vec<u8> {
+    let mut bytes = vec![0; message.len().saturating_sub(at).min(most)];
+    message.copy(at, &mut bytes);
+    bytes
 }
 
 /// Takes numbers off the front of bytes.
@@ -175,12 +207,28 @@ pub(crate) struct Rts {
     /// Its number at the sender.
     pub(crate) id: u64,
     pub(crate) len: u64,
-    /// The sender's process, where its memory may be read by another.
-    pub(crate) pid: u32,
+    pub(crate) way: Way,
+}
+
+/// How a payload may be fetched.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Way {
+    /// Out of the sender's memory, if the kernel lets it be read; otherwise through its window.
+    Memory(InMemory),
+    /// Through the sender's window.
+    Window {
+        /// The chunk that has the first bytes already, and how many they are.
+        ahead: Option<(u32, usize)>,
+    },
+}
+
+/// A payload in the memory of another process.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct InMemory {
+    pub(crate) pid: NonZeroU32,
     /// The sender's count of revocations at that time: the word behind the proof.
     pub(crate) revoked: u32,
-    /// Address of a word of the sender, and what it holds: proof that the process is the one that is meant. Where its memory is not
-    /// to be read, [`Rts::ahead`].
+    /// Address of a word of the sender, and what it holds: proof that the process is the one that is meant.
     pub(crate) proof: (u64, u64),
     pub(crate) pieces: Pieces,
 }
@@ -193,36 +241,35 @@ pub(crate) enum Pieces {
     Several(Box<[(u64, u64)]>),
 }
 
-impl Rts {
-    /// Most bytes of one.
-    pub(crate) const BYTES: usize = 48 + 16 * crate::memory::PIECES;
-
-    /// The chunk of the sender's window that has the first bytes already, and how many they are, in place of a proof.
-    pub(crate) fn ahead(staged: Option<(u32, usize)>) -> (u64, u64) {
-        staged.map_or((0, 0), |(chunk, bytes)| (u64::from(chunk) + 1, bytes as u64))
-    }
-    /// The inverse of [`Rts::ahead`], checked.
-    pub(crate) fn is_ahead(&self) -> Option<(u32, usize)> {
-        let (chunk, bytes) = self.proof;
-        let chunk = u32::try_from(chunk.checked_sub(1)?).ok()?;
-        (self.pid == 0 && bytes <= self.len).then_some((chunk, bytes as usize))
-    }
-
-    /// Address and length of each piece.
-    pub(crate) fn pieces(&self) -> impl Iterator<Item = (u64, u64)> + Clone {
-        let (one, several) = match &self.pieces {
-            Pieces::One(at) => (Some((*at, self.len)), &[][..]),
+impl Pieces {
+    /// Address and length of each piece of a payload of `len` bytes.
+    pub(crate) fn of(&self, len: u64) -> impl Iterator<Item = (u64, u64)> + Clone {
+        let (one, several) = match self {
+            Pieces::One(at) => (Some((*at, len)), &[][..]),
             Pieces::Several(all) => (None, &all[..]),
         };
         one.into_iter().chain(several.iter().copied())
     }
+}
 
+impl Rts {
+    /// Most bytes of one.
+    pub(crate) const BYTES: usize = 48 + 16 * crate::memory::PIECES;
+
+    /// Both ways have the same six words, and pieces behind them. A chunk stands one higher, so that 0 is none.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
-        let (process, count) = (u64::from(self.pid) | u64::from(self.revoked) << 32, self.pieces().count() as u64);
-        for word in [self.id, process, self.len, self.proof.0, self.proof.1, count] {
+        let nothing = Pieces::Several(Box::default());
+        let (process, proof, pieces) = match &self.way {
+            Way::Memory(at) => (u64::from(at.pid.get()) | u64::from(at.revoked) << 32, at.proof, &at.pieces),
+            Way::Window { ahead } => {
+                (0, ahead.map_or((0, 0), |(chunk, bytes)| (u64::from(chunk) + 1, bytes as u64)), &nothing)
+            }
+        };
+        let count = pieces.of(self.len).count() as u64;
+        for word in [self.id, process, self.len, proof.0, proof.1, count] {
             out.extend_from_slice(&word.to_le_bytes());
         }
-        for (at, len) in self.pieces() {
+        for (at, len) in pieces.of(self.len) {
             out.extend_from_slice(&at.to_le_bytes());
             out.extend_from_slice(&len.to_le_bytes());
         }
@@ -230,7 +277,7 @@ impl Rts {
 
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Option<Rts> {
         let (id, pid, revoked) = (reader.u64()?, reader.u32()?, reader.u32()?);
-        let (len, proof) = (reader.u64()?, (reader.u64()?, reader.u64()?));
+        let (len, words) = (reader.u64()?, (reader.u64()?, reader.u64()?));
         let count = reader.u64()?;
         if count > crate::memory::PIECES as u64 || len > crate::MESSAGE_MAX as u64 {
             return None;
@@ -244,8 +291,17 @@ impl Rts {
             let sum = all.iter().try_fold(0u64, |sum, piece| sum.checked_add(piece.1))?;
             (Pieces::Several(all), sum)
         };
+        let way = match NonZeroU32::new(pid) {
+            Some(pid) => Way::Memory(InMemory { pid, revoked, proof: words, pieces }),
+            None => Way::Window { ahead: Rts::ahead(words, len) },
+        };
         let is_whole = sum == len || pid == 0 && count == 0;
-        is_whole.then_some(Rts { id, len, pid, revoked, proof, pieces })
+        is_whole.then_some(Rts { id, len, way })
+    }
+
+    fn ahead((chunk, bytes): (u64, u64), len: u64) -> Option<(u32, usize)> {
+        let chunk = u32::try_from(chunk.checked_sub(1)?).ok()?;
+        (bytes <= len).then_some((chunk, bytes as usize))
     }
 }
 
@@ -280,11 +336,27 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn come_back(rts: Rts) -> Result<(), TestCaseError> {
+        let mut bytes = Vec::new();
+        rts.encode(&mut bytes);
+        prop_assert!(bytes.len() <= Rts::BYTES);
+        prop_assert_eq!(Rts::decode(&mut Reader(&bytes)), Some(rts));
+        prop_assert_eq!(Rts::decode(&mut Reader(&bytes[..bytes.len() - 1])), None);
+        Ok(())
+    }
+
+    /// A million of them may wait.
+    #[test]
+    fn an_offer_is_seven_words() {
+        assert_eq!(size_of::<Rts>(), 56);
+    }
+
     proptest! {
         #[test]
-        fn heads_come_back(kind in 0usize..16, count in 0u8..16, ids: [u32; 2], aux in 0u64..1 << 48, tag: Option<u64>, data: Option<u64>, wants: [bool; 2]) {
-            let ([dst, src], [wants_done, wants_match]) = (ids, wants);
-            let head = Head { kind: MessageKind::ALL[kind], wants_done, wants_match, count, dst, src, aux, tag, data };
+        fn heads_come_back(kind in 0usize..16, count in 0u8..16, ids: [u32; 2], aux in 0u64..1 << 48, tag: Option<u64>, chunk: Option<u32>, data: Option<u64>, wants: [bool; 2]) {
+            let ([dst, src], [wants_done, wants_match], kind) = (ids, wants, MessageKind::ALL[kind]);
+            let (tag, chunk) = if kind == MessageKind::FragmentDone { (None, chunk) } else { (tag, None) };
+            let head = Head { kind, wants_done, wants_match, count, dst, src, aux, tag, chunk, data };
             let (bytes, len) = head.encode();
             prop_assert_eq!(Head::decode(&bytes[..len]), Some((head, len)));
             prop_assert_eq!(Head::decode(&bytes[..len - 1]), None);
@@ -294,12 +366,14 @@ mod tests {
         fn offers_come_back(id: u64, pid in 1u32.., revoked: u32, proof: (u64, u64), pieces in prop::collection::vec((any::<u64>(), 0u64..1 << 30), 0..=4)) {
             let len = pieces.iter().map(|p| p.1).sum();
             let pieces = if pieces.len() == 1 { Pieces::One(pieces[0].0) } else { Pieces::Several(pieces.into()) };
-            let rts = Rts { id, len, pid, revoked, proof, pieces };
-            let mut bytes = Vec::new();
-            rts.encode(&mut bytes);
-            prop_assert!(bytes.len() <= Rts::BYTES);
-            prop_assert_eq!(Rts::decode(&mut Reader(&bytes)), Some(rts));
-            prop_assert_eq!(Rts::decode(&mut Reader(&bytes[..bytes.len() - 1])), None);
+            let pid = NonZeroU32::new(pid).expect("it begins at 1");
+            come_back(Rts { id, len, way: Way::Memory(InMemory { pid, revoked, proof, pieces }) })?;
+        }
+
+        #[test]
+        fn offers_through_the_window_come_back(id: u64, len in 0u64..1 << 40, ahead: Option<(u32, u64)>) {
+            let ahead = ahead.map(|(chunk, bytes)| (chunk, bytes.checked_rem(len).unwrap_or(0) as usize));
+            come_back(Rts { id, len, way: Way::Window { ahead } })?;
         }
 
         #[test]

@@ -4,7 +4,6 @@
 use super::structs::*;
 use libc::{c_char, c_int, c_void, iovec, size_t, ssize_t};
 
-pub(crate) type Absent = unsafe extern "C" fn() -> ssize_t;
 type Ep = *mut FidEp;
 type Ptr = *mut c_void;
 type Src = *const c_void;
@@ -17,14 +16,14 @@ pub(crate) type GetInfo =
 pub(crate) type OpenFabric = unsafe extern "C" fn(*const FabricAttr, *mut *mut FidFabric, Ptr) -> c_int;
 
 #[repr(C)]
-pub(crate) struct FiOps {
-    pub(crate) size: size_t,
-    pub(crate) close: unsafe extern "C" fn(*mut Fid) -> c_int,
-    pub(crate) bind: unsafe extern "C" fn(*mut Fid, *mut Fid, u64) -> c_int,
-    pub(crate) control: unsafe extern "C" fn(*mut Fid, c_int, Ptr) -> c_int,
-    pub(crate) ops_open: Absent,
-    pub(crate) tostr: Absent,
-    pub(crate) ops_set: Absent,
+pub(crate) struct FiProvider {
+    pub(crate) version: u32,
+    pub(crate) fi_version: u32,
+    pub(crate) context: [usize; 4],
+    pub(crate) name: *const c_char,
+    pub(crate) getinfo: GetInfo,
+    pub(crate) fabric: OpenFabric,
+    pub(crate) cleanup: unsafe extern "C" fn(),
 }
 
 #[repr(C)]

@@ -1,25 +1,28 @@
 //! Structs that pass between libfabric and a provider, as API 1.17 has them. Later versions append to some of them; what is
 //! given out is allocated with room for that, and what is taken is read up to here.
 
-use libc::{c_char, c_int, c_void, iovec, size_t};
+use libc::{c_char, c_int, c_void, iovec, size_t, ssize_t};
+
+/// A function that this provider does not offer.
+pub(crate) type Absent = unsafe extern "C" fn() -> ssize_t;
 
 /// Head of every object.
 #[repr(C)]
 pub(crate) struct Fid {
     pub(crate) fclass: size_t,
     pub(crate) context: *mut c_void,
-    pub(crate) ops: *const super::ops::FiOps,
+    pub(crate) ops: *const FiOps,
 }
 
 #[repr(C)]
-pub(crate) struct FiProvider {
-    pub(crate) version: u32,
-    pub(crate) fi_version: u32,
-    pub(crate) context: [usize; 4],
-    pub(crate) name: *const c_char,
-    pub(crate) getinfo: super::ops::GetInfo,
-    pub(crate) fabric: super::ops::OpenFabric,
-    pub(crate) cleanup: unsafe extern "C" fn(),
+pub(crate) struct FiOps {
+    pub(crate) size: size_t,
+    pub(crate) close: unsafe extern "C" fn(*mut Fid) -> c_int,
+    pub(crate) bind: unsafe extern "C" fn(*mut Fid, *mut Fid, u64) -> c_int,
+    pub(crate) control: unsafe extern "C" fn(*mut Fid, c_int, *mut c_void) -> c_int,
+    pub(crate) ops_open: Absent,
+    pub(crate) tostr: Absent,
+    pub(crate) ops_set: Absent,
 }
 
 #[repr(C)]

@@ -1,6 +1,6 @@
 //! Atomics on memory of a peer.
 
-use super::ep::EpObject;
+use super::parents::EpObject;
 use super::*;
 use crate::ATOMIC_MAX;
 use crate::abi::constants::*;

@@ -1,6 +1,7 @@
 //! Address vectors.
 
 use super::form::Form;
+use super::parents::DomainObject;
 use super::*;
 use crate::abi::constants::*;
 use crate::abi::ops::*;
@@ -62,8 +63,8 @@ pub(super) unsafe extern "C" fn open(
             return Err(errno::EINVAL);
         }
         // SAFETY: libfabric has callers pass open objects and valid buffers.
-        let domain = unsafe { super::domain::DomainObject::of(domain) };
-        let id = provider().state.avs.insert(Addresses::default());
+        let domain = unsafe { DomainObject::of(domain) };
+        let id = provider().state.objects.avs.insert(Addresses::default());
         let fid = FidAv { fid: Fid { fclass: CLASS_AV, context, ops: &AV_FI }, ops: &AV_OPS };
         let tells = attr.is_some_and(|attr| attr.flags & COMPLETION != 0);
         let (form, eq, users, _domain) = (domain.form, OnceLock::new(), Users::default(), domain.users.clone());
@@ -79,7 +80,7 @@ unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
         unsafe { AvObject::of(fid.cast()) }.users.none()?;
         // SAFETY: made by `open`, and closed once.
         let object = unsafe { Box::from_raw(fid.cast::<AvObject>()) };
-        provider().state.avs.remove(object.id);
+        provider().state.objects.avs.remove(object.id);
         Ok(())
     })
 }
@@ -103,11 +104,11 @@ fn find(address: Address) -> Outcome<(Peer, u32)> {
     match address {
         Address::Endpoint { job, seat, generation, ep } => {
             let provider = provider();
-            if job != provider.state.job_name {
+            if job != provider.state.here.job_name {
                 crate::log::warn(&format!("{address} is an address of another job"));
                 return Err(errno::EINVAL);
             }
-            let is_seat = (seat as usize) < provider.state.job.n_pes();
+            let is_seat = (seat as usize) < provider.state.here.job.n_pes();
             if is_seat { Ok((Peer { seat, generation }, ep)) } else { Err(errno::EINVAL) }
         }
         Address::Name(name) => find_name(name),
@@ -151,8 +152,8 @@ unsafe fn insert_all(
     for (i, address) in all.enumerate() {
         let number = address.ok_or(errno::EINVAL).and_then(find).and_then(|(peer, ep)| {
             let state = &mut provider().state;
-            let target = Target { peer, ep, source: state.sources.number(peer, ep) };
-            state.avs.get_mut(object.id).map(|av| av.insert(target)).ok_or(errno::EINVAL)
+            let target = Target { peer, ep, source: state.peers.sources.number(peer, ep) };
+            state.objects.avs.get_mut(object.id).map(|av| av.insert(target)).ok_or(errno::EINVAL)
         });
         good += usize::from(number.is_ok());
         // SAFETY: the caller promises what the callee asks for.
@@ -232,7 +233,7 @@ unsafe extern "C" fn remove(av: *mut FidAv, addresses: *mut u64, count: usize, _
         // SAFETY: libfabric has callers pass open objects and valid buffers.
         let (id, addresses) = unsafe { (AvObject::of(av).id, std::slice::from_raw_parts(addresses, count)) };
         let mut provider = provider();
-        let av = provider.state.avs.get_mut(id).ok_or(errno::EINVAL)?;
+        let av = provider.state.objects.avs.get_mut(id).ok_or(errno::EINVAL)?;
         let removed = addresses.iter().filter(|address| av.remove(**address)).count();
         if removed == count { Ok(()) } else { Err(errno::EINVAL) }
     })
@@ -243,9 +244,10 @@ unsafe extern "C" fn lookup(av: *mut FidAv, address: u64, out: *mut c_void, len:
         // SAFETY: libfabric has callers pass open objects and valid buffers.
         let object = unsafe { AvObject::of(av) };
         let provider = provider();
-        let target = provider.state.avs.get(object.id).and_then(|av| av.target(address)).ok_or(errno::EINVAL)?;
+        let target =
+            provider.state.objects.avs.get(object.id).and_then(|av| av.target(address)).ok_or(errno::EINVAL)?;
         let Peer { seat, generation } = target.peer;
-        let address = Address::Endpoint { job: provider.state.job_name, seat, generation, ep: target.ep };
+        let address = Address::Endpoint { job: provider.state.here.job_name, seat, generation, ep: target.ep };
         // SAFETY: libfabric has callers pass valid buffers: `out` has as many bytes as `len` says. What does not fit
         // is left out.
         match unsafe { object.form.give(address, out, len) } {

@@ -1,5 +1,6 @@
 //! Counters.
 
+use super::parents::DomainObject;
 use super::*;
 use crate::abi::constants::*;
 use crate::abi::ops::*;
@@ -43,10 +44,10 @@ pub(super) unsafe extern "C" fn open(
         if let Some(attr) = unsafe { attr.as_ref() } {
             super::cq::check_wait(attr.wait_obj)?;
         }
-        let id = provider().state.counters.insert(Counter::default());
+        let id = provider().state.objects.counters.insert(Counter::default());
         let fid = FidCntr { fid: Fid { fclass: CLASS_CNTR, context, ops: &CNTR_FI }, ops: &CNTR_OPS };
         // SAFETY: libfabric has callers pass open objects and valid buffers.
-        let domain = unsafe { super::domain::DomainObject::of(domain) }.users.clone();
+        let domain = unsafe { DomainObject::of(domain) }.users.clone();
         let object = CntrObject { fid, id, users: Users::default(), _domain: domain };
         // SAFETY: libfabric has callers pass open objects and valid buffers.
         unsafe { *out = Box::into_raw(Box::new(object)).cast() };
@@ -60,7 +61,7 @@ unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
         unsafe { CntrObject::of(fid.cast()) }.users.none()?;
         // SAFETY: made by `open`, and closed once.
         let object = unsafe { Box::from_raw(fid.cast::<CntrObject>()) };
-        provider().state.counters.remove(object.id);
+        provider().state.objects.counters.remove(object.id);
         Ok(())
     })
 }
@@ -76,7 +77,7 @@ unsafe fn with(cntr: *mut FidCntr, progress: bool, f: impl FnOnce(&mut Counter) 
         if progress {
             provider.progress();
         }
-        value = provider.state.counters.get_mut(id).map_or(0, f);
+        value = provider.state.objects.counters.get_mut(id).map_or(0, f);
         Ok(())
     });
     value
@@ -131,12 +132,12 @@ unsafe extern "C" fn wait(cntr: *mut FidCntr, threshold: u64, timeout: c_int) ->
         // SAFETY: libfabric has callers pass open objects and valid buffers.
         let id = unsafe { CntrObject::of(cntr) }.id;
         let limit = u64::try_from(timeout).ok().map(Duration::from_millis);
-        let before = provider().state.counters.get(id).map_or(0, |counter| counter.errors);
+        let before = provider().state.objects.counters.get(id).map_or(0, |counter| counter.errors);
         let ready = |provider: &mut Provider| {
             if provider.state.broken.is_some() {
                 return Some(Err(errno::EIO));
             }
-            match provider.state.counters.get(id) {
+            match provider.state.objects.counters.get(id) {
                 None => Some(Err(errno::EINVAL)),
                 Some(counter) if counter.value >= threshold => Some(Ok(())),
                 Some(counter) if counter.errors != before => Some(Err(errno::EAVAIL)),

@@ -1,12 +1,13 @@
 //! Completion queues.
 
+use super::parents::DomainObject;
 use super::*;
 use crate::abi::constants::*;
 use crate::abi::ops::*;
 use crate::abi::structs::*;
-use crate::process::{provider, wait_for};
+use crate::process::{provider, stand_if_it_is_to, wait_for};
+use crate::provider::Provider;
 use crate::provider::objects::{Done, Queue};
-use crate::provider::{Provider, stand_if_it_is_to};
 use std::time::Duration;
 
 #[repr(C)]
@@ -51,7 +52,7 @@ pub(super) unsafe extern "C" fn open(
 ) -> c_int {
     guarded(|| {
         // SAFETY: libfabric has callers pass open objects and valid buffers.
-        let (attr, domain) = unsafe { (&mut *attr, super::domain::DomainObject::of(domain)) };
+        let (attr, domain) = unsafe { (&mut *attr, DomainObject::of(domain)) };
         check_wait(attr.wait_obj)?;
         let format = if attr.format == 0 { CQ_CONTEXT } else { attr.format };
         let size = match format {
@@ -62,7 +63,7 @@ pub(super) unsafe extern "C" fn open(
             _ => return Err(errno::ENOSYS),
         };
         attr.format = format;
-        let id = provider().state.queues.insert(Queue::default());
+        let id = provider().state.objects.queues.insert(Queue::default());
         let fid = FidCq { fid: Fid { fclass: CLASS_CQ, context, ops: &CQ_FI }, ops: &CQ_OPS };
         let threshold = attr.wait_cond == CQ_COND_THRESHOLD;
         let (users, api_version, _domain) = (Users::default(), domain.api_version, domain.users.clone());
@@ -79,7 +80,7 @@ unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
         unsafe { CqObject::of(fid.cast()) }.users.none()?;
         // SAFETY: made by `open`, and closed once.
         let object = unsafe { Box::from_raw(fid.cast::<CqObject>()) };
-        provider().state.queues.remove(object.id);
+        provider().state.objects.queues.remove(object.id);
         Ok(())
     })
 }
@@ -99,7 +100,7 @@ impl CqObject {
     /// `out` has room as it says.
     #[inline]
     unsafe fn take(&self, provider: &mut Provider, out: &Out) -> Option<Outcome<isize>> {
-        let Some(queue) = provider.state.queues.get_mut(self.id) else { return Some(Err(errno::EINVAL)) };
+        let Some(queue) = provider.state.objects.queues.get_mut(self.id) else { return Some(Err(errno::EINVAL)) };
         if !queue.failed.is_empty() {
             return Some(Err(errno::EAVAIL));
         }
@@ -157,7 +158,8 @@ unsafe fn read_now(cq: *mut FidCq, out: Out) -> isize {
             let object = CqObject::of(cq);
             let mut provider = provider();
             // An empty read is still progress.
-            if provider.state.queues.get(object.id).is_none_or(|queue| queue.ready.is_empty()) || out.count == 0 {
+            if provider.state.objects.queues.get(object.id).is_none_or(|queue| queue.ready.is_empty()) || out.count == 0
+            {
                 provider.progress();
             }
             match object.take(&mut provider, &out) {
@@ -181,7 +183,7 @@ unsafe fn read_waiting(cq: *mut FidCq, out: Out, cond: *const c_void, timeout: c
         let least = if object.threshold { (cond as usize).clamp(1, out.count.max(1)) } else { 1 };
         let limit = u64::try_from(timeout).ok().map(Duration::from_millis);
         let ready = |provider: &mut Provider| {
-            let queue = provider.state.queues.get_mut(object.id)?;
+            let queue = provider.state.objects.queues.get_mut(object.id)?;
             if std::mem::take(&mut queue.signalled) {
                 return Some(Err(errno::EAGAIN));
             }
@@ -233,7 +235,7 @@ unsafe extern "C" fn readerr(cq: *mut FidCq, out: *mut CqErrEntry, _flags: u64) 
         // SAFETY: libfabric has callers pass open objects and valid buffers.
         let object = unsafe { CqObject::of(cq) };
         let mut provider = provider();
-        let queue = provider.state.queues.get_mut(object.id).ok_or(errno::EINVAL)?;
+        let queue = provider.state.objects.queues.get_mut(object.id).ok_or(errno::EINVAL)?;
         let failed = queue.failed.pop_front().ok_or(errno::EAGAIN)?;
         if failed.fault.error != errno::ENOMSG {
             provider.state.goes_on();
@@ -262,7 +264,7 @@ unsafe extern "C" fn signal(cq: *mut FidCq) -> c_int {
     guarded(|| {
         // SAFETY: libfabric has callers pass open objects and valid buffers.
         let id = unsafe { CqObject::of(cq) }.id;
-        provider().state.queues.get_mut(id).ok_or(errno::EINVAL)?.signalled = true;
+        provider().state.objects.queues.get_mut(id).ok_or(errno::EINVAL)?.signalled = true;
         Ok(())
     })
 }

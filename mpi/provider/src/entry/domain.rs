@@ -1,60 +1,15 @@
 //! Domains and the memory that is registered with them.
 
 use super::form::Form;
+use super::parents::{Companion, DomainObject, FabricObject};
 use super::*;
 use crate::abi::constants::*;
 use crate::abi::ops::*;
 use crate::abi::structs::*;
 use crate::process::{attach, provider};
 use crate::provider::objects::{Domain, Registered};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
-use std::thread::JoinHandle;
-use std::time::Duration;
-
-#[repr(C)]
-pub(super) struct DomainObject {
-    fid: FidDomain,
-    pub(super) id: u32,
-    pub(super) api_version: u32,
-    mr_mode: i32,
-    pub(super) form: Form,
-    helper: Option<Helper>,
-    pub(super) users: Users,
-    _fabric: Users,
-    /// The event queue, if there is one.
-    eq: OnceLock<Users>,
-}
-
-/// A thread that makes progress where a program wants that by itself.
-struct Helper {
-    ends: Arc<AtomicBool>,
-    thread: JoinHandle<()>,
-}
-
-impl Helper {
-    fn start() -> Outcome<Helper> {
-        let ends = Arc::new(AtomicBool::new(false));
-        let told = ends.clone();
-        let run = move || {
-            while !told.load(Ordering::Relaxed) {
-                crate::process::wait_for(Some(Duration::from_millis(1)), |_| None::<()>);
-                crate::process::give_way();
-            }
-        };
-        let thread = std::thread::Builder::new().name("angara-ofi".into()).spawn(run).map_err(|_| errno::ENOMEM)?;
-        Ok(Helper { ends, thread })
-    }
-}
-
-impl DomainObject {
-    /// # Safety
-    /// See the module.
-    pub(super) unsafe fn of<'a>(fid: *mut FidDomain) -> &'a DomainObject {
-        // SAFETY: the caller promises what the callee asks for.
-        unsafe { &*fid.cast::<DomainObject>() }
-    }
-}
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, OnceLock};
 
 static DOMAIN_FI: FiOps = fi_ops(close, bind, no_control);
 static DOMAIN_OPS: OpsDomain = OpsDomain {
@@ -82,7 +37,7 @@ pub(super) unsafe extern "C" fn open(
     guarded(|| {
         // SAFETY: libfabric has callers pass open objects and valid buffers.
         let (attr, form, api_version, fabric) = unsafe {
-            let users = super::fabric::FabricObject::of(fabric).users.clone();
+            let users = FabricObject::of(fabric).users.clone();
             ((*info).domain_attr.as_ref(), Form::of((*info).addr_format), (*fabric).api_version, users)
         };
         let mr_mode = attr.map_or(0, |attr| attr.mr_mode);
@@ -95,12 +50,12 @@ pub(super) unsafe extern "C" fn open(
             errno::ENODATA
         })?;
         let auto = attr.is_some_and(|a| a.control_progress == PROGRESS_AUTO || a.data_progress == PROGRESS_AUTO);
-        let helper = if auto { Some(Helper::start()?) } else { None };
-        let id = provider().state.domains.insert(Domain { next_key: 1, ..Domain::default() });
+        let companion = if auto { Some(Companion::start()?) } else { None };
+        let id = provider().state.objects.domains.insert(Domain { next_key: 1, ..Domain::default() });
         let fid = Fid { fclass: CLASS_DOMAIN, context, ops: &DOMAIN_FI };
         let fid = FidDomain { fid, ops: &DOMAIN_OPS, mr: &MR_OPS };
         let (users, eq) = (Users::default(), OnceLock::new());
-        let object = DomainObject { fid, id, api_version, mr_mode, form, helper, users, _fabric: fabric, eq };
+        let object = DomainObject { fid, id, api_version, mr_mode, form, companion, users, _fabric: fabric, eq };
         // SAFETY: libfabric has callers pass open objects and valid buffers.
         unsafe { *out = Box::into_raw(Box::new(object)).cast() };
         Ok(())
@@ -147,12 +102,12 @@ unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
         unsafe { DomainObject::of(fid.cast()) }.users.none()?;
         // SAFETY: made by `open`, and closed once.
         let object = unsafe { Box::from_raw(fid.cast::<DomainObject>()) };
-        if let Some(Helper { ends, thread }) = object.helper {
+        if let Some(Companion { ends, thread }) = object.companion {
             ends.store(true, Ordering::Relaxed);
             let _ = thread.join();
         }
         let mut provider = provider();
-        provider.state.domains.remove(object.id);
+        provider.state.objects.domains.remove(object.id);
         crate::process::settle(&mut provider);
         Ok(())
     })
@@ -184,7 +139,7 @@ unsafe fn register(domain: *mut Fid, memory: UserMemory, wish: Wish, out: *mut *
     let basic = object.mr_mode == MR_BASIC;
     let by_address = basic || object.mr_mode & MR_VIRT_ADDR != 0;
     let mut provider = provider();
-    let domain = provider.state.domains.get_mut(object.id).ok_or(errno::EINVAL)?;
+    let domain = provider.state.objects.domains.get_mut(object.id).ok_or(errno::EINVAL)?;
     let key = if basic || object.mr_mode & MR_PROV_KEY != 0 {
         domain.next_key += 1;
         domain.next_key
@@ -277,7 +232,7 @@ unsafe extern "C" fn mr_bind(fid: *mut Fid, other: *mut Fid, flags: u64) -> c_in
         // SAFETY: libfabric has callers pass open objects; the class says which kind it is.
         let counter = unsafe { super::cntr::CntrObject::of(other.cast()) };
         let mut provider = provider();
-        let domain = provider.state.domains.get_mut(object.domain).ok_or(errno::EINVAL)?;
+        let domain = provider.state.objects.domains.get_mut(object.domain).ok_or(errno::EINVAL)?;
         let region = domain.keys.get_mut(&object.fid.key).ok_or(errno::EINVAL)?;
         region.counters.push((counter.id, flags & (REMOTE_READ | REMOTE_WRITE)));
         object.bound.lock().unwrap_or_else(|e| e.into_inner()).push(counter.users.clone());

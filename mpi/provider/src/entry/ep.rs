@@ -1,6 +1,7 @@
 //! Endpoints: opening, binding, options.
 
 use super::form::Form;
+use super::parents::{DomainObject, EpObject};
 use super::*;
 use crate::abi::constants::*;
 use crate::abi::ops::*;
@@ -10,37 +11,6 @@ use crate::process::provider;
 use crate::provider::objects::{Binding, Endpoint, Side};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-#[repr(C)]
-pub(super) struct EpObject {
-    fid: FidEp,
-    pub(super) id: u32,
-    form: Form,
-    /// Flags of operations that are called without any.
-    tx_flags: AtomicU64,
-    rx_flags: AtomicU64,
-    _domain: Users,
-    /// Objects that it reports to, and those that its addresses come from.
-    bound: Mutex<Vec<Users>>,
-}
-
-impl EpObject {
-    /// # Safety
-    /// See the module.
-    #[inline(always)]
-    pub(super) unsafe fn of<'a>(fid: *mut FidEp) -> &'a EpObject {
-        // SAFETY: the caller promises what the callee asks for.
-        unsafe { &*fid.cast::<EpObject>() }
-    }
-    #[inline(always)]
-    pub(super) fn tx_flags(&self) -> u64 {
-        self.tx_flags.load(Ordering::Relaxed)
-    }
-    #[inline(always)]
-    pub(super) fn rx_flags(&self) -> u64 {
-        self.rx_flags.load(Ordering::Relaxed)
-    }
-}
 
 static EP_FI: FiOps = fi_ops(close, bind, control);
 static EP_OPS: OpsEp = OpsEp {
@@ -74,7 +44,7 @@ pub(super) unsafe extern "C" fn open(
 ) -> c_int {
     guarded(|| {
         // SAFETY: libfabric has callers pass open objects and valid buffers.
-        let (domain, info) = unsafe { (super::domain::DomainObject::of(domain), &*info) };
+        let (domain, info) = unsafe { (DomainObject::of(domain), &*info) };
         // SAFETY: libfabric has callers pass valid buffers: null, or to the struct.
         let (ep, tx, rx) = unsafe { (info.ep_attr.as_ref(), info.tx_attr.as_ref(), info.rx_attr.as_ref()) };
         if ep.is_some_and(|ep| !matches!(ep.kind, 0 | EP_RDM)) {
@@ -86,10 +56,10 @@ pub(super) unsafe extern "C" fn open(
         // SAFETY: libfabric has callers pass valid buffers: as many bytes as is said.
         let name = own_name(unsafe { form.read_within(info.src_addr, info.src_addrlen) })?;
         let mut provider = provider();
-        if provider.state.eps.is_full() {
+        if provider.state.objects.eps.is_full() {
             return Err(errno::EMFILE);
         }
-        let id = provider.state.eps.insert(Endpoint::new(domain.id, directed));
+        let id = provider.state.objects.eps.insert(Endpoint::new(domain.id, directed));
         if let Err(e) = provider.state.publish(id, name) {
             provider.close_endpoint(id);
             return Err(e);
@@ -147,7 +117,7 @@ unsafe extern "C" fn bind(fid: *mut Fid, other: *mut Fid, flags: u64) -> c_int {
         // SAFETY: libfabric has callers pass open objects and valid buffers.
         let (object, class) = unsafe { (EpObject::of(fid.cast()), (*other).fclass) };
         let mut provider = provider();
-        let ep = provider.state.eps.get_mut(object.id).ok_or(errno::EINVAL)?;
+        let ep = provider.state.objects.eps.get_mut(object.id).ok_or(errno::EINVAL)?;
         let users = match class {
             CLASS_CQ => {
                 // SAFETY: libfabric has callers pass open objects; the class says which kind it is.
@@ -195,14 +165,14 @@ unsafe extern "C" fn control(fid: *mut Fid, command: c_int, arg: *mut c_void) ->
         match command {
             CONTROL_ENABLE => {
                 let mut provider = provider();
-                let ep = provider.state.eps.get_mut(object.id).ok_or(errno::EINVAL)?;
+                let ep = provider.state.objects.eps.get_mut(object.id).ok_or(errno::EINVAL)?;
                 if ep.av.is_none() {
                     return Err(errno::ENOAV);
                 }
                 if ep.tx.is_none() && ep.rx.is_none() && ep.counters.iter().all(Option::is_none) {
                     return Err(errno::ENOCQ);
                 }
-                provider.state.enable(object.id);
+                provider.enable(object.id);
             }
             CONTROL_GETOPSFLAG | CONTROL_SETOPSFLAG => {
                 // SAFETY: libfabric's contract: a number of flags, of which one says for which side.
@@ -236,7 +206,7 @@ unsafe extern "C" fn getopt(fid: *mut Fid, level: c_int, name: c_int, value: *mu
         // SAFETY: libfabric has callers pass open objects and valid buffers.
         let (id, room) = unsafe { (EpObject::of(fid.cast()).id, *len) };
         let answer = match (level, name) {
-            (OPT_ENDPOINT, OPT_MIN_MULTI_RECV) => provider().state.eps.get(id).ok_or(errno::EINVAL)?.min_multi,
+            (OPT_ENDPOINT, OPT_MIN_MULTI_RECV) => provider().state.objects.eps.get(id).ok_or(errno::EINVAL)?.min_multi,
             (OPT_ENDPOINT, OPT_CM_DATA_SIZE) => 0,
             _ => return Err(errno::ENOPROTOOPT),
         };
@@ -264,7 +234,7 @@ unsafe extern "C" fn setopt(fid: *mut Fid, level: c_int, name: c_int, value: *co
         }
         // SAFETY: as many bytes as `len` says.
         let value = unsafe { value.cast::<usize>().read_unaligned() };
-        provider().state.eps.get_mut(id).ok_or(errno::EINVAL)?.min_multi = value;
+        provider().state.objects.eps.get_mut(id).ok_or(errno::EINVAL)?.min_multi = value;
         Ok(())
     })
 }
@@ -296,8 +266,8 @@ unsafe extern "C" fn getname(fid: *mut Fid, out: *mut c_void, len: *mut usize) -
         // SAFETY: libfabric has callers pass open objects and valid buffers.
         let object = unsafe { EpObject::of(fid.cast()) };
         let provider = provider();
-        let angara::mailbox::Peer { seat, generation } = provider.state.me;
-        let address = Address::Endpoint { job: provider.state.job_name, seat, generation, ep: object.id };
+        let angara::mailbox::Peer { seat, generation } = provider.state.here.me;
+        let address = Address::Endpoint { job: provider.state.here.job_name, seat, generation, ep: object.id };
         // SAFETY: as many bytes as `len` says.
         unsafe { object.form.give(address, out, len) }
     })

@@ -1,5 +1,6 @@
 //! Event queues: what the program writes itself, and completed insertions of addresses.
 
+use super::parents::FabricObject;
 use super::*;
 use crate::abi::constants::*;
 use crate::abi::ops::*;
@@ -54,7 +55,7 @@ pub(super) unsafe extern "C" fn open(
     guarded(|| {
         let fid = FidEq { fid: Fid { fclass: CLASS_EQ, context, ops: &EQ_FI }, ops: &EQ_OPS };
         // SAFETY: libfabric has callers pass open objects and valid buffers.
-        let fabric = unsafe { super::fabric::FabricObject::of(fabric) }.users.clone();
+        let fabric = unsafe { FabricObject::of(fabric) }.users.clone();
         let (users, events, written) = (Users::default(), Mutex::default(), Condvar::new());
         let object = EqObject { fid, users, _fabric: fabric, events, written };
         // SAFETY: libfabric has callers pass open objects and valid buffers.

@@ -1,6 +1,7 @@
 //! The way in: the provider itself, what it offers, and fabrics.
 
 use super::form::Form;
+use super::parents::FabricObject;
 use super::*;
 use crate::abi::constants::*;
 use crate::abi::ops::*;
@@ -194,21 +195,6 @@ unsafe extern "C" fn getinfo(
             }
         }
     })
-}
-
-#[repr(C)]
-pub(super) struct FabricObject {
-    fid: FidFabric,
-    pub(super) users: Users,
-}
-
-impl FabricObject {
-    /// # Safety
-    /// See the module.
-    pub(super) unsafe fn of<'a>(fid: *mut FidFabric) -> &'a FabricObject {
-        // SAFETY: the caller promises what the callee asks for.
-        unsafe { &*fid.cast::<FabricObject>() }
-    }
 }
 
 static FABRIC_FI: FiOps = fi_ops(close, no_bind, no_control);

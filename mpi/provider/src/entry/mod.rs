@@ -14,6 +14,7 @@ mod eq;
 mod fabric;
 mod form;
 mod msg;
+mod parents;
 mod poll;
 mod rma;
 mod tagged;
@@ -21,8 +22,8 @@ mod tagged;
 pub use fabric::fi_prov_ini;
 
 use crate::abi::constants::errno;
-use crate::abi::ops::{FiOps, absent};
-use crate::abi::structs::{Fid, Ioc, RmaIov};
+use crate::abi::ops::absent;
+use crate::abi::structs::{FiOps, Fid, Ioc, RmaIov};
 use crate::memory::UserMemory;
 use crate::provider::Outcome;
 use crate::wire::Remote;

@@ -1,6 +1,6 @@
 //! Messages without tags.
 
-use super::ep::EpObject;
+use super::parents::EpObject;
 use super::*;
 use crate::abi::constants::*;
 use crate::abi::ops::*;

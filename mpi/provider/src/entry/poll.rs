@@ -2,6 +2,7 @@
 
 use super::cntr::{CntrObject, Seen};
 use super::cq::CqObject;
+use super::parents::DomainObject;
 use super::*;
 use crate::abi::constants::*;
 use crate::abi::ops::*;
@@ -36,7 +37,7 @@ pub(super) unsafe extern "C" fn open(domain: *mut FidDomain, _attr: *mut c_void,
     guarded(|| {
         let fid = Fid { fclass: CLASS_POLL, context: std::ptr::null_mut(), ops: &POLL_FI };
         // SAFETY: libfabric has callers pass open objects and valid buffers.
-        let domain = unsafe { super::domain::DomainObject::of(domain) }.users.clone();
+        let domain = unsafe { DomainObject::of(domain) }.users.clone();
         let object = PollObject { fid: FidPoll { fid, ops: &POLL_OPS }, members: Mutex::default(), _domain: domain };
         // SAFETY: libfabric has callers pass open objects and valid buffers.
         unsafe { *out = Box::into_raw(Box::new(object)).cast() };
@@ -64,10 +65,10 @@ unsafe extern "C" fn poll(set: *mut FidPoll, contexts: *mut *mut c_void, count: 
         for member in members.iter_mut() {
             let is_new = match &mut member.watched {
                 Watched::Queue(id) => {
-                    state.queues.get(*id).is_some_and(|q| !q.ready.is_empty() || !q.failed.is_empty())
+                    state.objects.queues.get(*id).is_some_and(|q| !q.ready.is_empty() || !q.failed.is_empty())
                 }
                 Watched::Counter(id, seen) => {
-                    let now = state.counters.get(*id).map_or(*seen, |counter| (counter.value, counter.errors));
+                    let now = state.objects.counters.get(*id).map_or(*seen, |counter| (counter.value, counter.errors));
                     std::mem::replace(seen, now) != now
                 }
             };

@@ -1,6 +1,6 @@
 //! Writes to and reads from memory of a peer.
 
-use super::ep::EpObject;
+use super::parents::EpObject;
 use super::*;
 use crate::abi::constants::*;
 use crate::abi::ops::*;

@@ -9,7 +9,8 @@
 //!
 //! Nothing is asked of the one that is looked for: whoever wants a name gets the pages of those who are there.
 
-use super::{Outcome, ProviderState};
+use super::fault::Outcome;
+use super::here::Here;
 use crate::abi::constants::errno;
 use crate::address::{Name, host_bytes, host_of};
 use crate::memory::UserMemory;
@@ -67,52 +68,51 @@ enum Where {
     Anywhere,
 }
 
-impl ProviderState {
+/// Names here, and those of others in the job.
+pub(super) struct Directory<'a> {
+    pub(super) here: &'a Here,
+    pub(super) names: &'a mut Names,
+}
+
+impl Directory<'_> {
     /// Writes a word of this process's own page.
     fn write_name(&self, at: usize, word: u64) -> angara::Result<()> {
         let swap = Amo { op: AmoOp::Swap, width: 8, operand: word, comparand: 0, fetch: false };
-        self.job.ctx().amo(Class::Put, self.me.seat as usize, self.names.place(at), swap).map(drop)
+        self.here.job.ctx().amo(Class::Put, self.here.me.seat as usize, self.names.place(at), swap).map(drop)
     }
 
     /// Gives an endpoint of this process a name by which others find it. [`Name::ANY`] is none.
     ///
     /// Errors are `EADDRNOTAVAIL` for a host that is not this one, `EADDRINUSE` for a service that another endpoint of this
-    /// host offers in the domain, `ENOSPC` for one too many.
-    pub(crate) fn publish(&mut self, ep: u32, name: Name) -> Outcome {
+    /// host offers in the domain, `ENOSPC` for one too many. The adapter may fail beside that.
+    pub(super) fn publish(&mut self, ep: u32, name: Name) -> angara::Result<Outcome> {
         if let Some(host) = name.host
             && !self.names.hosts().contains(&host)
         {
             crate::log::warn(&format!("{name}: this host has no such address"));
-            return Err(errno::EADDRNOTAVAIL);
+            return Ok(Err(errno::EADDRNOTAVAIL));
         }
         if name.service == 0 {
-            return Ok(());
+            return Ok(Ok(()));
         }
         if self.names.services.len() >= SERVICES_MAX {
-            return Err(errno::ENOSPC);
+            return Ok(Err(errno::ENOSPC));
         }
         if self.names.services.iter().any(|(service, _)| *service == name.service)
             || self.search(name.service, Where::Here).is_some()
         {
             crate::log::warn(&format!("{name}: another endpoint of this host has that service"));
-            return Err(errno::EADDRINUSE);
+            return Ok(Err(errno::EADDRINUSE));
         }
         self.names.services.push((name.service, ep));
-        self.write_names().map_err(|e| {
-            self.breaks(&e);
-            errno::EIO
-        })
+        self.write_names().map(Ok)
     }
 
     /// An endpoint's names are nobody's any more.
-    pub(super) fn unpublish(&mut self, ep: u32) {
+    pub(super) fn unpublish(&mut self, ep: u32) -> angara::Result<()> {
         let before = self.names.services.len();
         self.names.services.retain(|(_, of)| *of != ep);
-        if self.names.services.len() < before
-            && let Err(e) = self.write_names()
-        {
-            self.breaks(&e);
-        }
+        if self.names.services.len() < before { self.write_names() } else { Ok(()) }
     }
 
     fn write_names(&mut self) -> angara::Result<()> {
@@ -123,20 +123,20 @@ impl ProviderState {
             self.write_name(HOSTS + 16 * i, word(0))?;
             self.write_name(HOSTS + 16 * i + 8, word(1))?;
         }
-        self.job.ctx().quiet()?;
-        self.write_name(0, u64::from(self.me.generation))?;
-        self.job.ctx().quiet()?;
+        self.here.job.ctx().quiet()?;
+        self.write_name(0, u64::from(self.here.me.generation))?;
+        self.here.job.ctx().quiet()?;
         // A service that moves down when another is given up stands in two places for a moment, and is never missing.
         for i in 0..self.names.services.len().max(self.names.written) {
             let word = self.names.services.get(i).map_or(0, |(service, ep)| u64::from(*ep) << 32 | u64::from(*service));
             self.write_name(SERVICES + 8 * i, word)?;
         }
         self.names.written = self.names.services.len();
-        self.job.ctx().quiet()
+        self.here.job.ctx().quiet()
     }
 
     /// The endpoint that has a name now.
-    pub(crate) fn resolve_name(&mut self, name: Name) -> Option<(Peer, u32)> {
+    pub(super) fn resolve(&mut self, name: Name) -> Option<(Peer, u32)> {
         match name.host {
             Some(host) => self.search(name.service, Where::Host(host)),
             None => self.search(name.service, Where::Here).or_else(|| self.search(name.service, Where::Anywhere)),
@@ -148,8 +148,8 @@ impl ProviderState {
             return None;
         }
         let own = self.names.hosts().to_vec();
-        for seat in 0..self.job.n_pes() {
-            let entry = self.job.pe_entry(seat).seat;
+        for seat in 0..self.here.job.n_pes() {
+            let entry = self.here.job.pe_entry(seat).seat;
             let Some(ep) = self.offered_at(seat, service).filter(|_| entry.taken()) else { continue };
             // The hosts were written before the service, so they are there.
             let Some((generation, hosts)) = self.hosts_at(seat) else { continue };
@@ -167,12 +167,12 @@ impl ProviderState {
 
     /// Bytes of a seat's page, if somebody is there.
     fn page_of(&self, seat: usize, at: usize, len: usize) -> Option<Vec<u8>> {
-        if !self.job.pe_entry(seat).seat.taken() {
+        if !self.here.job.pe_entry(seat).seat.taken() {
             return None;
         }
         let page = UserMemory::owned(vec![0; len].into_boxed_slice());
         // A seat whose process leaves meanwhile has no names.
-        page.fetch(0, &self.job, (seat, self.names.place(at)), len).ok()?;
+        page.fetch(0, &self.here.job, (seat, self.names.place(at)), len).ok()?;
         let mut bytes = vec![0; len];
         page.read(0, &mut bytes);
         Some(bytes)

@@ -1,6 +1,5 @@
 //! Notes of messages, for timelines ([`angara_protocol::calls::mpi`]).
 
-use super::ProviderState;
 use angara::Job;
 use angara::mailbox::Peer;
 use angara_protocol::calls::Step;
@@ -8,7 +7,9 @@ use angara_protocol::calls::mpi::{Hooks, Noted, preloaded};
 use std::sync::{Arc, OnceLock};
 
 /// Messages of this process, where they are noted.
-pub(super) struct Messages {
+pub(super) struct Notes(Option<Box<Messages>>);
+
+struct Messages {
     hooks: &'static Hooks,
     /// By PE.
     counts: Vec<Counts>,
@@ -31,8 +32,7 @@ extern "C" fn virtual_now() -> u64 {
 }
 
 impl Messages {
-    /// If they are to be noted, in this job.
-    pub(super) fn begin(job: &Arc<Job>) -> Option<Box<Messages>> {
+    fn begin(job: &Arc<Job>) -> Option<Box<Messages>> {
         let hooks = preloaded().filter(|_| !job.geometry().open)?;
         let job = JOB.get_or_init(|| job.clone());
         let pe = job.my_pe();
@@ -42,11 +42,16 @@ impl Messages {
     }
 }
 
-impl ProviderState {
+impl Notes {
+    /// Messages are noted from now on, if the program was started so.
+    pub(super) fn begin(job: &Arc<Job>) -> Notes {
+        Notes(Messages::begin(job))
+    }
+
     /// A message is about to be sent, for the first time or again. It is noted before its receiver can have it.
     #[inline]
     pub(super) fn note_sending(&mut self, peer: Peer, len: usize) {
-        if let Some(messages) = &mut self.messages {
+        if let Some(messages) = &mut self.0 {
             let counts = &mut messages.counts[peer.seat as usize];
             let number = counts.sent + 1;
             if counts.noted < number {
@@ -59,7 +64,7 @@ impl ProviderState {
     /// It has been sent.
     #[inline]
     pub(super) fn count_sent(&mut self, peer: Peer) {
-        if let Some(messages) = &mut self.messages {
+        if let Some(messages) = &mut self.0 {
             messages.counts[peer.seat as usize].sent += 1;
         }
     }
@@ -67,7 +72,7 @@ impl ProviderState {
     /// The number of a message that has come, if it counts. Messages between two PEs come in the order in which they were sent.
     #[inline]
     pub(super) fn number_of(&mut self, peer: Peer) -> u64 {
-        self.messages.as_mut().map_or(0, |messages| {
+        self.0.as_mut().map_or(0, |messages| {
             let came = &mut messages.counts[peer.seat as usize].came;
             *came += 1;
             *came
@@ -77,7 +82,7 @@ impl ProviderState {
     /// This has happened to a message.
     #[inline]
     pub(super) fn note(&self, step: Step, peer: Peer, number: u64, len: usize) {
-        if let Some(messages) = &self.messages {
+        if let Some(messages) = &self.0 {
             (messages.hooks.message)(step, peer.seat, number, len as u64);
         }
     }

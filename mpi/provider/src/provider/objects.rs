@@ -1,9 +1,11 @@
 //! Contents of libfabric's objects: endpoints, completion queues, counters, address vectors, domains.
 
+use super::fault::Fault;
 use crate::abi::constants::*;
 use crate::matching::{Matching, Source};
 use crate::memory::UserMemory;
-use crate::wire::{Reader, Remote, Rts};
+use crate::slots::Slots;
+use crate::wire::{Remote, Rts};
 use angara::mailbox::Peer;
 use std::collections::{HashMap, VecDeque};
 
@@ -50,48 +52,20 @@ pub(crate) struct Done {
     pub(crate) report: bool,
 }
 
-/// Why an operation failed. Nothing did if `error` is 0.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Fault {
-    /// Error number of libfabric.
-    pub(crate) error: i32,
-    /// Error of the system or the adapter, here or at the peer.
-    pub(crate) cause: i32,
-}
-
-impl Fault {
-    pub(crate) const NONE: Fault = Fault { error: 0, cause: 0 };
-
-    pub(crate) fn io(cause: i32) -> Fault {
-        Fault { error: errno::EIO, cause }
-    }
-
-    /// As peers tell each other: what went well is four bytes.
-    pub(crate) fn encode(&self) -> ([u8; 8], usize) {
-        let mut bytes = [0; 8];
-        bytes[..4].copy_from_slice(&self.error.to_le_bytes());
-        bytes[4..].copy_from_slice(&self.cause.to_le_bytes());
-        (bytes, if self.error == 0 { 4 } else { 8 })
-    }
-
-    pub(crate) fn decode(reader: &mut Reader<'_>) -> Option<Fault> {
-        let error = (reader.u32()? as i32).max(0);
-        Some(Fault { error, cause: reader.u32().map_or(error, |cause| cause as i32) })
-    }
-}
-
-impl From<i32> for Fault {
-    fn from(error: i32) -> Fault {
-        Fault { error, cause: error }
-    }
-}
-
-/// Converts the adapter's error to the closest error of the system.
-impl From<&angara::Error> for Fault {
-    fn from(error: &angara::Error) -> Fault {
-        match error {
-            angara::Error::Unreachable { .. } => Fault::io(libc::EHOSTUNREACH),
-            _ => Fault::from(errno::EIO),
+impl Done {
+    /// The report of a receive that ends without a message.
+    pub(super) fn without_message(ep: u32, tagged: bool, posted: &Posted, tag: u64) -> Done {
+        Done {
+            ep,
+            side: Side::Recv,
+            context: posted.context,
+            flags: RECV | if tagged { TAGGED } else { MSG } | if posted.multi != 0 { MULTI_RECV } else { 0 },
+            len: 0,
+            buf: 0,
+            data: 0,
+            tag,
+            source: ADDR_NOTAVAIL,
+            report: posted.report,
         }
     }
 }
@@ -329,19 +303,101 @@ impl Endpoint {
     }
 }
 
+/// What is open here.
+pub(crate) struct Objects {
+    pub(crate) domains: Slots<Domain>,
+    pub(crate) eps: Slots<Endpoint>,
+    pub(crate) queues: Slots<Queue>,
+    pub(crate) counters: Slots<Counter>,
+    pub(crate) avs: Slots<Addresses>,
+    pub(super) multis: Slots<Multi, u64>,
+}
+
+impl Objects {
+    pub(super) const fn new() -> Objects {
+        Objects {
+            domains: Slots::new(),
+            eps: Slots::new(),
+            queues: Slots::new(),
+            counters: Slots::new(),
+            avs: Slots::new(),
+            multis: Slots::new(),
+        }
+    }
+
+    /// Returns what learns of the end of an operation.
+    #[inline(always)]
+    fn reports(&mut self, done: &Done) -> Option<(Option<&mut Counter>, Option<&mut Queue>)> {
+        let ep = self.eps.get(done.ep)?;
+        let binding = match done.side {
+            Side::Send | Side::Read | Side::Write => ep.tx,
+            Side::Recv | Side::RemoteRead | Side::RemoteWrite => ep.rx,
+        };
+        let counter = ep.counters[done.side as usize].and_then(|id| self.counters.get_mut(id));
+        Some((counter, binding.and_then(|binding| self.queues.get_mut(binding.queue))))
+    }
+
+    #[inline(always)]
+    pub(super) fn end_well(&mut self, done: Done) {
+        let Some((counter, queue)) = self.reports(&done) else { return };
+        if let Some(counter) = counter {
+            counter.value += 1;
+        }
+        if let Some(queue) = queue.filter(|_| done.report) {
+            queue.ready.push_back(done);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(super) fn end_badly(&mut self, failed: Failed) {
+        let Some((counter, queue)) = self.reports(&failed.done) else { return };
+        if let Some(counter) = counter {
+            counter.errors += 1;
+        }
+        if let Some(queue) = queue {
+            queue.failed.push_back(failed);
+        }
+    }
+
+    /// Reports to receivers what no counter counts, as no operation has ended.
+    pub(super) fn report_uncounted(&mut self, done: Done) {
+        let queue = self.eps.get(done.ep).and_then(|ep| ep.rx).and_then(|rx| self.queues.get_mut(rx.queue));
+        if let Some(queue) = queue.filter(|_| done.report) {
+            queue.ready.push_back(done);
+        }
+    }
+
+    /// A buffer for several messages is given back apart from a message.
+    pub(super) fn release(&mut self, ep: u32, multi: u64, context: usize, report: bool) {
+        self.multis.remove(multi);
+        let posted = Posted { memory: UserMemory::nothing(), context, report, multi };
+        self.report_uncounted(Done { flags: MULTI_RECV, ..Done::without_message(ep, false, &posted, 0) });
+    }
+
+    /// Memory of an endpoint's domain that a peer names.
+    pub(super) fn resolve(&self, ep: u32, remotes: &[Remote], access: u64) -> Result<UserMemory, i32> {
+        let ep = self.eps.get(ep).filter(|ep| ep.enabled).ok_or(errno::ECONNREFUSED)?;
+        self.domains.get(ep.domain).ok_or(errno::ECONNREFUSED)?.resolve(remotes, access)
+    }
+
+    /// The counters of registered memory learn of a peer's access.
+    pub(super) fn count_access(&mut self, ep: u32, remotes: &[Remote], kind: u64) {
+        let Some(ep) = self.eps.get(ep) else { return };
+        let region = remotes.first().and_then(|r| self.domains.get(ep.domain)?.keys.get(&r.key));
+        for (counter, kinds) in region.map_or(&[][..], |region| &region.counters) {
+            if kinds & kind != 0
+                && let Some(counter) = self.counters.get_mut(*counter)
+            {
+                counter.value += 1;
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn peers_are_told_what_failed_and_why() {
-        for fault in [Fault::NONE, errno::ENOMEM.into(), Fault::io(libc::EFAULT)] {
-            let (bytes, len) = fault.encode();
-            assert_eq!(Fault::decode(&mut Reader(&bytes[..len])), Some(fault));
-        }
-        assert_eq!(Fault::decode(&mut Reader(&[1, 0, 0])), None);
-        assert_eq!(Fault::decode(&mut Reader(&(-5i32).to_le_bytes())), Some(Fault::NONE));
-    }
 
     #[test]
     fn an_address_names_its_target_until_it_is_removed() {

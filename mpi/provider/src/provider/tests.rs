@@ -1,11 +1,16 @@
 //! An endpoint that sends to itself, in a job of one PE without a daemon.
 
+use super::fault::Fault;
 use super::objects::*;
+use super::peers::in_the_way;
 use super::*;
 use crate::abi::constants::*;
 use crate::address::Name;
 use crate::memory::UserMemory;
 use crate::wire::Remote;
+use angara::Job;
+use angara::mailbox::{Mailbox, Peer};
+use std::sync::Arc;
 
 struct Alone {
     provider: Provider,
@@ -26,17 +31,17 @@ impl Alone {
         let window = Window::new(at.offset + front as u64, job.heap_len() - front);
         let mut provider = Provider::new(job, mailbox, 1, names, window);
         let state = &mut provider.state;
-        let domain = state.domains.insert(Domain::default());
-        let queue = state.queues.insert(Queue::default());
+        let domain = state.objects.domains.insert(Domain::default());
+        let queue = state.objects.queues.insert(Queue::default());
         let mut endpoint = Endpoint::new(domain, true);
         (endpoint.tx, endpoint.rx) =
             (Some(Binding { queue, selective: true }), Some(Binding { queue, selective: false }));
         endpoint.enabled = true;
-        let ep = state.eps.insert(endpoint);
+        let ep = state.objects.eps.insert(endpoint);
         let mut av = Addresses::default();
-        let me = av.insert(Target { peer: state.me, ep, source: state.sources.number(state.me, ep) });
-        let av = state.avs.insert(av);
-        state.eps.get_mut(ep).expect("it is open").av = Some(av);
+        let me = av.insert(Target { peer: state.here.me, ep, source: state.peers.sources.number(state.here.me, ep) });
+        let av = state.objects.avs.insert(av);
+        state.objects.eps.get_mut(ep).expect("it is open").av = Some(av);
         Alone { provider, ep, queue, domain, me }
     }
 
@@ -55,7 +60,7 @@ impl Alone {
 
     /// Returns what is under way, as it is said when somebody asks.
     fn waits(&self) -> String {
-        self.provider.state.under_way().unwrap_or_default()
+        self.provider.state.under_way().in_words().unwrap_or_default()
     }
 
     fn progress(&mut self) {
@@ -65,7 +70,7 @@ impl Alone {
     }
 
     fn queue(&mut self) -> &mut Queue {
-        self.provider.state.queues.get_mut(self.queue).expect("it is open")
+        self.provider.state.objects.queues.get_mut(self.queue).expect("it is open")
     }
 }
 
@@ -119,7 +124,7 @@ fn a_message_is_delivered_without_a_receive_and_matched_by_one() {
 fn a_match_that_an_endpoint_waits_with_fails_when_that_is_closed() {
     let mut alone = Alone::new();
     let (other, to) = disabled(&mut alone);
-    alone.provider.state.enable(other);
+    alone.provider.enable(other);
     for (context, flags) in [(1, MATCH_COMPLETE), (2, DELIVERY_COMPLETE)] {
         let memory = UserMemory::owned(pattern(30).into());
         let flags = flags | COMPLETION;
@@ -182,7 +187,7 @@ fn messages_of_any_size_arrive_whether_they_are_awaited_or_not() {
             assert!(alone.queue().ready.is_empty(), "sends are reported only where that is asked for");
         }
     }
-    assert_eq!((alone.provider.state.outbound.len(), alone.provider.state.inbound.len()), (0, 0));
+    assert_eq!((alone.provider.state.offers.all.len(), alone.provider.state.fetches.len()), (0, 0));
 }
 
 #[test]
@@ -220,7 +225,7 @@ fn a_buffer_for_several_messages_is_given_back_once() {
     assert_eq!(done.iter().map(|d| d.flags & MULTI_RECV != 0).collect::<Vec<_>>(), [false, false, true]);
     assert_eq!(done.iter().map(|d| d.buf - memory.address()).collect::<Vec<_>>(), [0, 60, 120]);
     assert_eq!(bytes(&memory)[..180], pattern(180));
-    assert_eq!(alone.provider.state.multis.len(), 0);
+    assert_eq!(alone.provider.state.objects.multis.len(), 0);
 }
 
 #[test]
@@ -237,7 +242,7 @@ fn a_look_keeps_or_drops_what_it_sees() {
     assert_eq!(alone.queue().ready.pop_front().map(|done| done.context), Some(8));
     alone.receive(&memory, Some(4), 7, CLAIM).expect("received");
     assert_eq!(bytes(&memory), b"abcde");
-    assert_eq!(alone.provider.state.eps.get(alone.ep).map(|ep| ep.held), Some(0));
+    assert_eq!(alone.provider.state.objects.eps.get(alone.ep).map(|ep| ep.held), Some(0));
 }
 
 #[test]
@@ -246,7 +251,7 @@ fn who_never_receives_keeps_bounded_memory_and_loses_nothing() {
     let (len, mut sent) = (16_000, 0usize);
     let source = UserMemory::owned(pattern(len).into());
     // More than an endpoint holds, and then many that wait at their sender.
-    while alone.provider.state.outbound.len() < 20_000 {
+    while alone.provider.state.offers.all.len() < 20_000 {
         let (memory, me) = (source.part(0, len), alone.me);
         let call = SendCall { memory, to: me, tag: Some(sent as u64), data: None, context: 1, flags: 0, silent: false };
         match alone.provider.send(alone.ep, call) {
@@ -255,7 +260,7 @@ fn who_never_receives_keeps_bounded_memory_and_loses_nothing() {
         }
         alone.provider.progress();
     }
-    let held = alone.provider.state.eps.get(alone.ep).map_or(0, |ep| ep.held);
+    let held = alone.provider.state.objects.eps.get(alone.ep).map_or(0, |ep| ep.held);
     assert!(held <= HELD_MAX + (1 << 20), "{held} bytes are kept");
     let memory = room(len);
     for tag in (0..sent).rev() {
@@ -267,22 +272,22 @@ fn who_never_receives_keeps_bounded_memory_and_loses_nothing() {
     }
     // The fetched messages are reported through a ring with room for a few.
     (0..200).for_each(|_| alone.progress());
-    assert_eq!(alone.provider.state.outbound.len(), 0);
-    assert!(alone.provider.state.peers[0].xoff.is_empty(), "payload is taken again");
+    assert_eq!(alone.provider.state.offers.all.len(), 0);
+    assert!(alone.provider.state.peers.all[0].xoff.is_empty(), "payload is taken again");
 }
 
 #[test]
 fn what_was_injected_is_kept_a_million_times_and_reads_go_on_beside_that() {
     let mut alone = Alone::new();
     // The receiver has said that it takes no payload any more.
-    let (me, ep) = (alone.provider.state.me, alone.ep);
-    alone.provider.state.peers[me.seat as usize].xoff.push(ep);
+    let (me, ep) = (alone.provider.state.here.me, alone.ep);
+    alone.provider.state.peers.all[me.seat as usize].xoff.push(ep);
     let mut sent = 0;
     loop {
         match alone.send(&[7; 1], Some(sent), INJECT) {
             Ok(()) => sent += 1,
             Err(e) => {
-                assert_eq!((e, alone.provider.state.copied), (errno::EAGAIN, 2 << 30));
+                assert_eq!((e, alone.provider.state.offers.copied), (errno::EAGAIN, 2 << 30));
                 break;
             }
         }
@@ -291,7 +296,7 @@ fn what_was_injected_is_kept_a_million_times_and_reads_go_on_beside_that() {
     let (memory, back) = (room(50_000), room(50_000));
     let all =
         Registered { memory: memory.part(0, 50_000), access: REMOTE_READ, by_address: false, counters: Vec::new() };
-    alone.provider.state.domains.get_mut(alone.domain).expect("it is open").keys.insert(77, all);
+    alone.provider.state.objects.domains.get_mut(alone.domain).expect("it is open").keys.insert(77, all);
     let remotes = vec![Remote { addr: 0, len: 50_000, key: 77 }];
     let to = alone.me;
     let read = Access { memory: back, to, remotes, data: None, context: 2, flags: COMPLETION, silent: false };
@@ -309,13 +314,13 @@ fn what_was_injected_is_kept_a_million_times_and_reads_go_on_beside_that() {
     while alone.provider.keeps(&mut kept) {
         alone.provider.progress();
     }
-    assert_eq!((alone.provider.state.copied, alone.provider.state.outbound.len()), (0, 0));
+    assert_eq!((alone.provider.state.offers.copied, alone.provider.state.offers.all.len()), (0, 0));
 }
 
 #[test]
 fn registered_memory_is_written_read_and_changed() {
     let mut alone = Alone::new();
-    let counter = alone.provider.state.counters.insert(Counter::default());
+    let counter = alone.provider.state.objects.counters.insert(Counter::default());
     let (memory, access) = (room(100_000), REMOTE_READ | REMOTE_WRITE);
     let registered = Registered {
         memory: memory.part(0, 100_000),
@@ -323,7 +328,7 @@ fn registered_memory_is_written_read_and_changed() {
         by_address: false,
         counters: vec![(counter, REMOTE_WRITE)],
     };
-    alone.provider.state.domains.get_mut(alone.domain).expect("it is open").keys.insert(77, registered);
+    alone.provider.state.objects.domains.get_mut(alone.domain).expect("it is open").keys.insert(77, registered);
     let call = |alone: &Alone, memory: UserMemory, addr: u64, key: u64| {
         let remotes = vec![Remote { addr, len: memory.len() as u64, key }];
         Access { memory, to: alone.me, remotes, data: None, context: 2, flags: COMPLETION, silent: false }
@@ -340,7 +345,7 @@ fn registered_memory_is_written_read_and_changed() {
         let flags: Vec<u64> = alone.queue().ready.drain(..).map(|done| done.flags).collect();
         assert_eq!(flags, [RMA | WRITE, RMA | READ]);
     }
-    assert_eq!(alone.provider.state.counters.get(counter).map(|counter| counter.value), Some(3));
+    assert_eq!(alone.provider.state.objects.counters.get(counter).map(|counter| counter.value), Some(3));
     for (addr, key, error) in [(0, 78, errno::ENOKEY), (99_999, 77, errno::EFAULT)] {
         let write = call(&alone, room(2), addr, key);
         alone.provider.write(alone.ep, write).expect("sent");
@@ -361,10 +366,10 @@ fn registered_memory_is_written_read_and_changed() {
 fn a_generation_that_is_not_there_is_refused() {
     let mut alone = Alone::new();
     let state = &mut alone.provider.state;
-    let stale = Peer { generation: state.me.generation + 1, ..state.me };
-    let target = Target { peer: stale, ep: alone.ep, source: state.sources.number(stale, alone.ep) };
-    let av = state.eps.get(alone.ep).and_then(|ep| ep.av).expect("it is bound");
-    let to = state.avs.get_mut(av).expect("it is open").insert(target);
+    let stale = Peer { generation: state.here.me.generation + 1, ..state.here.me };
+    let target = Target { peer: stale, ep: alone.ep, source: state.peers.sources.number(stale, alone.ep) };
+    let av = state.objects.eps.get(alone.ep).and_then(|ep| ep.av).expect("it is bound");
+    let to = state.objects.avs.get_mut(av).expect("it is open").insert(target);
     let call = SendCall { memory: room(1), to, tag: None, data: None, context: 1, flags: 0, silent: false };
     assert_eq!(alone.provider.send(alone.ep, call), Err(errno::ECONNREFUSED));
     // Nor is it waited for, as long as the program likes to.
@@ -382,11 +387,11 @@ fn disabled(alone: &mut Alone) -> (u32, u64) {
     let binding = Some(Binding { queue: alone.queue, selective: false });
     let mut endpoint = Endpoint::new(alone.domain, false);
     (endpoint.tx, endpoint.rx) = (binding, binding);
-    endpoint.av = state.eps.get(alone.ep).and_then(|ep| ep.av);
+    endpoint.av = state.objects.eps.get(alone.ep).and_then(|ep| ep.av);
     let av = endpoint.av.expect("it is bound");
-    let ep = state.eps.insert(endpoint);
-    let target = Target { peer: state.me, ep, source: state.sources.number(state.me, ep) };
-    (ep, state.avs.get_mut(av).expect("it is open").insert(target))
+    let ep = state.objects.eps.insert(endpoint);
+    let target = Target { peer: state.here.me, ep, source: state.peers.sources.number(state.here.me, ep) };
+    (ep, state.objects.avs.get_mut(av).expect("it is open").insert(target))
 }
 
 #[test]
@@ -400,7 +405,7 @@ fn what_comes_before_an_endpoint_is_enabled_waits_for_that() {
         by_address: false,
         counters: Vec::new(),
     };
-    alone.provider.state.domains.get_mut(alone.domain).expect("it is open").keys.insert(77, all);
+    alone.provider.state.objects.domains.get_mut(alone.domain).expect("it is open").keys.insert(77, all);
     // A message, one whose end the sender wants to know, one that is fetched, and a write.
     let sent = [pattern(30), pattern(31), pattern(100_000)];
     for (i, (bytes, flags)) in sent.iter().zip([0, DELIVERY_COMPLETE | COMPLETION, COMPLETION]).enumerate() {
@@ -415,7 +420,7 @@ fn what_comes_before_an_endpoint_is_enabled_waits_for_that() {
     alone.progress();
     assert!(alone.queue().ready.is_empty() && alone.queue().failed.is_empty(), "nothing has ended");
     assert_eq!(bytes(&memory), [0; 8]);
-    alone.provider.state.enable(late);
+    alone.provider.enable(late);
     for bytes_sent in &sent {
         let memory = room(100_000);
         let call = Receive { memory: memory.part(0, 100_000), from: ADDR_UNSPEC, tagged: None, context: 20, flags: 0 };
@@ -428,7 +433,7 @@ fn what_comes_before_an_endpoint_is_enabled_waits_for_that() {
     let mut ended: Vec<usize> = alone.queue().ready.drain(..).map(|done| done.context).collect();
     ended.sort_unstable();
     assert_eq!(ended, [11, 12, 13, 20, 20, 20]);
-    assert_eq!(alone.provider.state.eps.get(late).map(|ep| ep.held), Some(0));
+    assert_eq!(alone.provider.state.objects.eps.get(late).map(|ep| ep.held), Some(0));
 }
 
 #[test]
@@ -477,7 +482,7 @@ fn a_peer_that_has_sent_something_is_there_before_this_host_knows_of_it() {
 #[test]
 fn a_name_leads_to_its_endpoint_as_long_as_that_has_it() {
     let mut alone = Alone::new();
-    let (me, ep) = (alone.provider.state.me, alone.ep);
+    let (me, ep) = (alone.provider.state.here.me, alone.ep);
     let named = |service| Name { host: None, service };
     let state = &mut alone.provider.state;
     assert_eq!(state.resolve_name(named(9228)), None);

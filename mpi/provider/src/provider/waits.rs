@@ -1,8 +1,10 @@
 //! Notes of the waits of a program that gets nothing, in words: left where the daemon reads them on request.
 
+use super::ends::Requests;
+use super::here::Here;
 use super::objects::*;
-use super::transfer::InboundEnd;
-use super::{Provider, ProviderState};
+use super::payload::{Fetches, InboundEnd, Offers};
+use super::peers::Peers;
 use crate::abi::constants::*;
 use crate::matching::{Source, Want};
 use angara::mailbox::Peer;
@@ -24,54 +26,47 @@ const MPI_TAG: u64 = (1 << 31) - 1;
 const OWN_TAGS: i32 = -100_000;
 
 /// A time in which nothing comes.
-pub(super) struct Quiet {
+pub(crate) struct Quiet {
     since: Instant,
     written: Option<Instant>,
 }
 
-impl Provider {
-    /// Nothing has come at a look that others were far before. Leaves a note if that lasts.
-    pub(super) fn stays_quiet(&mut self, now: Instant) {
-        let quiet = self.state.quiet.get_or_insert(Quiet { since: now, written: None });
-        let since = quiet.since;
-        if now - since < QUIET || quiet.written.is_some_and(|at| now - at < AGAIN) {
-            return;
+impl Quiet {
+    /// Nothing has come at a look that others were far before. Returns for how long, if that is to be written down now.
+    pub(super) fn lasts(quiet: &mut Option<Quiet>, now: Instant) -> Option<Duration> {
+        let quiet = quiet.get_or_insert(Quiet { since: now, written: None });
+        let since = now - quiet.since;
+        if since < QUIET || quiet.written.is_some_and(|at| now - at < AGAIN) {
+            return None;
         }
         quiet.written = Some(now);
-        self.state.look_after_awaited();
-        let text = self.state.what_it_waits_for();
-        self.state.job.adapter().note_wait(now - since, &text);
+        Some(since)
+    }
+
+    /// Something has come. True if a note says that nothing does.
+    pub(super) fn is_noted(&self) -> bool {
+        self.written.is_some()
     }
 }
 
-impl ProviderState {
-    /// Something has come.
-    #[cold]
-    pub(super) fn quiet_is_over(&mut self) {
-        if self.quiet.take().is_some_and(|quiet| quiet.written.is_some()) {
-            self.job.adapter().no_wait();
-        }
-    }
+/// What is under way, for those who look on.
+pub(crate) struct UnderWay<'a> {
+    pub(super) here: &'a Here,
+    pub(super) objects: &'a Objects,
+    pub(super) peers: &'a Peers,
+    pub(super) requests: &'a Requests,
+    pub(super) offers: &'a Offers,
+    pub(super) fetches: &'a Fetches,
+}
 
-    /// Ends receives from processes that had still to come when they were posted, and have gone since.
-    fn look_after_awaited(&mut self) {
-        let sources: HashSet<Source> = self.posted().into_iter().filter_map(|(want, ..)| want.source).collect();
-        let mut gone = vec![false; self.sources.peers.len()];
-        for source in sources {
-            gone[source as usize] = self.never_sends(source).is_some();
-        }
-        if gone.contains(&true) {
-            self.eps.ids(|_| true).into_iter().for_each(|ep| self.end_receives_from(ep, &gone));
-        }
-    }
-
+impl UnderWay<'_> {
     /// What is under way, in words.
-    pub(super) fn what_it_waits_for(&self) -> String {
-        self.under_way().unwrap_or_else(|| NOTHING.into())
+    pub(crate) fn what_it_waits_for(&self) -> String {
+        self.in_words().unwrap_or_else(|| NOTHING.into())
     }
 
     /// Receives without a message, operations that a peer has not ended, and messages without a receive.
-    pub(super) fn under_way(&self) -> Option<String> {
+    pub(super) fn in_words(&self) -> Option<String> {
         let mut all: Vec<String> = Vec::new();
         let mut count = 0;
         let mut say = |text: &dyn Fn() -> String| {
@@ -83,25 +78,25 @@ impl ProviderState {
         for (_, request) in self.requests.iter() {
             say(&|| self.outgoing(&request.done, request.peer));
         }
-        for (done, peer) in self.outbound.iter().filter_map(|(_, rts)| Some((rts.message()?, rts.peer))) {
+        for (done, peer) in self.offers.messages() {
             say(&|| self.outgoing(done, peer));
         }
-        for (_, inbound) in self.inbound.iter() {
+        for (_, inbound) in self.fetches.iter() {
             if let InboundEnd::Received { done, .. } = &inbound.end {
-                let (who, tag, len) = (self.called(inbound.peer), tagged(done), inbound.len);
+                let (who, tag, len) = (self.here.called(inbound.peer), tagged(done), inbound.len);
                 say(&|| format!("receive from {who}{tag}, {} of {len} bytes are here", inbound.got));
             }
         }
         for (want, memory, is_tagged) in self.posted() {
             say(&|| {
-                let from = want.source.and_then(|source| self.sources.peer(source));
-                let from = from.map_or("anybody".to_owned(), |peer| self.called(peer));
+                let from = want.source.and_then(|source| self.peers.sources.peer(source));
+                let from = from.map_or("anybody".to_owned(), |peer| self.here.called(peer));
                 let tag = if is_tagged { wanted(&want) } else { String::new() };
                 format!("receive from {from}{tag}, up to {memory} bytes")
             });
         }
-        for (seat, known) in self.peers.iter().enumerate().filter(|(_, known)| !known.out.is_empty()) {
-            let who = self.called(Peer { seat: seat as u32, generation: known.generation });
+        for (seat, known) in self.peers.all.iter().enumerate().filter(|(_, known)| !known.out.is_empty()) {
+            let who = self.here.called(Peer { seat: seat as u32, generation: known.generation });
             say(&|| format!("{} messages to {who}, which has no room for them", known.out.len()));
         }
         if count == 0 {
@@ -119,14 +114,19 @@ impl ProviderState {
             flags if flags & WRITE != 0 => "put to",
             _ => "send to",
         };
-        format!("{kind} {}{}, {} bytes", self.called(peer), tagged(done), done.len)
+        format!("{kind} {}{}, {} bytes", self.here.called(peer), tagged(done), done.len)
+    }
+
+    /// Senders that posted receives name.
+    pub(super) fn awaited(&self) -> HashSet<Source> {
+        self.posted().into_iter().filter_map(|(want, ..)| want.source).collect()
     }
 
     /// Posted receives, those of messages with a tag first, each kind in the order in which they were posted.
     /// Buffers for several messages are the library's own.
     fn posted(&self) -> Vec<(Want, usize, bool)> {
         let mut all = Vec::new();
-        for (_, ep) in self.eps.iter() {
+        for (_, ep) in self.objects.eps.iter() {
             for (matching, is_tagged) in [(&ep.tagged, true), (&ep.plain, false)] {
                 let ones = matching.posted().filter(|(_, _, receive)| receive.multi == 0);
                 all.extend(ones.map(|(order, want, posted)| (Reverse(is_tagged), order, *want, posted.memory.len())));
@@ -138,19 +138,14 @@ impl ProviderState {
 
     /// Messages that no receive has taken: often the tag is not what the receive wants.
     fn unwanted(&self) -> String {
-        let mut kept = self.eps.iter().flat_map(|(_, ep)| ep.tagged.kept());
+        let mut kept = self.objects.eps.iter().flat_map(|(_, ep)| ep.tagged.kept());
         let Some((source, tag, incoming)) = kept.next() else { return String::new() };
         let more = match kept.count() {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
-        let who = self.sources.peer(source).map_or("nobody".to_owned(), |peer| self.called(peer));
+        let who = self.peers.sources.peer(source).map_or("nobody".to_owned(), |peer| self.here.called(peer));
         format!("; no receive takes {} bytes from {who}{}{more}", incoming.len, shown(tag))
-    }
-
-    /// In a job a PE is a rank. In a domain a seat is not.
-    fn called(&self, peer: Peer) -> String {
-        format!("{} {}", if self.job.geometry().open { "seat" } else { "PE" }, peer.seat)
     }
 }
 

@@ -1,10 +1,13 @@
 //! Messages as the program sends them.
 
-use super::objects::*;
-use super::transfer::{Outbound, Purpose};
-use super::{Outcome, Provider, ProviderState, Request};
 use crate::abi::constants::*;
 use crate::memory::UserMemory;
+use crate::provider::ends::Request;
+use crate::provider::fault::Outcome;
+use crate::provider::objects::*;
+use crate::provider::payload::{Outbound, Purpose};
+use crate::provider::progress::Provider;
+use crate::provider::state::ProviderState;
 use crate::wire::{HEAD_MAX, Head, MessageKind};
 
 /// Most writes, reads and atomics of an endpoint that are under way. Their targets end each of them in their next call. Messages
@@ -46,42 +49,19 @@ pub(super) const KNOWN: u64 = COMPLETION
     | WRITE
     | AFFINITY;
 
-impl ProviderState {
-    /// Where time is virtual: what the library takes to send so many bytes passes, once for each message.
-    #[inline]
-    fn pay_to_send(&mut self, len: usize) {
-        if let Some(costs) = self.job.adapter().mpi_costs().filter(|_| !self.has_paid) {
-            let now = self.job.adapter().virtual_now().unwrap_or(0);
-            let copy = if len + HEAD_MAX > self.eager_max { 0 } else { costs.copying(len) };
-            self.job.adapter().takes(self.gap_ends.saturating_sub(now) + costs.send + copy);
-            self.gap_ends = now.max(self.gap_ends) + costs.gap;
-            self.has_paid = true;
-        }
-    }
-
-    /// The same at the receiver.
-    #[inline]
-    pub(super) fn pay_to_receive(&mut self, len: usize) {
-        if let Some(costs) = self.job.adapter().mpi_costs() {
-            let more = if len + HEAD_MAX > self.eager_max { costs.rendezvous } else { costs.copying(len) };
-            self.job.adapter().takes(costs.receive + more);
-        }
-    }
-}
-
 impl Provider {
     /// Returns whom an operation goes to, if it may begin.
     #[inline]
     pub(super) fn begin(&mut self, id: u32, to: u64, flags: u64) -> Outcome<Target> {
         let state = &self.state;
-        let ep = state.eps.get(id).ok_or(errno::EINVAL)?;
+        let ep = state.objects.eps.get(id).ok_or(errno::EINVAL)?;
         if !ep.enabled {
             return Err(errno::EOPBADSTATE);
         }
         if state.broken.is_some() {
             return Err(errno::EIO);
         }
-        let av = ep.av.and_then(|av| state.avs.get(av)).ok_or(errno::ENOAV)?;
+        let av = ep.av.and_then(|av| state.objects.avs.get(av)).ok_or(errno::ENOAV)?;
         let target = av.target(to).ok_or(errno::EINVAL)?;
         if flags & !KNOWN != 0 {
             return Err(errno::EBADFLAGS);
@@ -104,18 +84,18 @@ impl Provider {
     fn is_under_way(&self, target: Target) -> bool {
         let state = &self.state;
         state.requests.iter().any(|(_, request)| request.peer == target.peer)
-            || state.outbound.iter().any(|(_, rts)| rts.peer == target.peer)
+            || state.offers.all.iter().any(|(_, rts)| rts.peer == target.peer)
     }
 
     /// There is a number for one more operation.
     fn room(&mut self) -> Outcome {
-        self.unless(|state| state.requests.is_full() || state.outbound.is_full())
+        self.unless(|state| state.requests.is_full() || state.offers.all.is_full())
     }
 
     /// And this endpoint may have one more access under way.
     pub(super) fn room_to_access(&mut self, id: u32) -> Outcome {
         self.room()?;
-        self.unless(|state| state.eps.get(id).is_none_or(|ep| ep.accesses >= ACCESSES_MAX))
+        self.unless(|state| state.objects.eps.get(id).is_none_or(|ep| ep.accesses >= ACCESSES_MAX))
     }
 
     fn unless(&mut self, is_full: impl Fn(&ProviderState) -> bool) -> Outcome {
@@ -128,7 +108,7 @@ impl Provider {
     #[inline]
     pub(crate) fn send(&mut self, id: u32, call: SendCall) -> Outcome {
         let target = self.begin(id, call.to, call.flags)?;
-        let ep = self.state.eps.get(id).ok_or(errno::EINVAL)?;
+        let ep = self.state.objects.eps.get(id).ok_or(errno::EINVAL)?;
         let is_counted = ep.counters[Side::Send as usize].is_some();
         let done = Done {
             ep: id,
@@ -144,20 +124,20 @@ impl Provider {
         };
         let mut head = Head::new(MessageKind::Send, target.ep, id, 0);
         (head.tag, head.data) = (call.tag, call.data);
-        self.state.pay_to_send(call.memory.len());
-        self.state.note_sending(target.peer, done.len);
+        self.state.costs.pay_to_send(&self.state.here, call.memory.len());
+        self.state.notes.note_sending(target.peer, done.len);
         let sent = self.send_to(target, head, call, (done, is_counted));
         if sent.is_ok() {
-            self.state.has_paid = false;
-            self.state.count_sent(target.peer);
+            self.state.costs.has_sent();
+            self.state.notes.count_sent(target.peer);
         }
         sent
     }
 
     #[inline]
     fn send_to(&mut self, target: Target, mut head: Head, call: SendCall, (done, is_counted): (Done, bool)) -> Outcome {
-        let xoff = &self.state.peers[target.peer.seat as usize].xoff;
-        if call.memory.len() + HEAD_MAX > self.state.eager_max || (!xoff.is_empty() && xoff.contains(&target.ep)) {
+        let xoff = &self.state.peers.at(target.peer).xoff;
+        if call.memory.len() + HEAD_MAX > self.state.here.eager_max || (!xoff.is_empty() && xoff.contains(&target.ep)) {
             return self.send_rts(target, head, call, done);
         }
         if call.flags & (DELIVERY_COMPLETE | MATCH_COMPLETE) != 0 {
@@ -168,7 +148,7 @@ impl Provider {
         }
         self.try_send(target.peer, &head, &[], &call.memory)?;
         if done.report || is_counted {
-            self.state.end_well(done);
+            self.state.objects.end_well(done);
         }
         Ok(())
     }
@@ -189,7 +169,7 @@ impl Provider {
             return Err(e);
         }
         if done.side != Side::Send
-            && let Some(ep) = self.state.eps.get_mut(done.ep)
+            && let Some(ep) = self.state.objects.eps.get_mut(done.ep)
         {
             ep.accesses += 1;
         }
@@ -201,19 +181,19 @@ impl Provider {
         self.room()?;
         let is_injected = call.flags & INJECT != 0;
         if is_injected {
-            self.unless(|state| state.copied >= COPIED_MAX)?;
+            self.unless(|state| state.offers.copied >= COPIED_MAX)?;
         }
         let mut outbound = Outbound::new(target.peer, (done.ep, target.ep), call.memory, Purpose::Message(done));
         let copied = if is_injected { outbound.copy() } else { 0 };
-        let id = self.state.outbound.insert(outbound);
+        let id = self.state.offers.all.insert(outbound);
         head.kind = MessageKind::SendRts;
-        self.state.stage_ahead(id);
-        let body = self.state.describe(id);
+        self.state.offers.stage_ahead(&self.state.here, id);
+        let body = self.state.offers.describe(&self.state.here, id);
         if let Err(e) = self.try_send(target.peer, &head, &body, &UserMemory::nothing()) {
-            self.state.take_back(id);
+            self.state.offering().take_back(id);
             return Err(e);
         }
-        self.state.copied += copied;
+        self.state.offers.copied += copied;
         Ok(())
     }
 }
