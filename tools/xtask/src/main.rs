@@ -54,7 +54,8 @@ cargo xtask structure [--json | --list KIND]
                     needs root and Debian's archive; of cross: run the OpenSHMEM programs under QEMU;
                     of cost: fail if the demo takes longer to build than it may
   --only PARTS      what to measure: demo, release, change, test, or several with commas [default: all]
-  --list KIND       each with its place: circles, functions, files, folders, comments or unsafe [default: a table of numbers]
+  --list KIND       each with its place: circles, peers, functions, files, folders, comments or unsafe
+                    [default: a table of numbers]
   --json            all of that, for programs";
 
 /// What to do, from the command line.

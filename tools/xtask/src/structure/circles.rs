@@ -13,43 +13,47 @@ pub(crate) struct Circle {
     pub(crate) ties: Vec<(String, String, Vec<String>)>,
 }
 
-/// All circles of all crates.
-pub(crate) fn circles(sources: &Sources) -> Vec<Circle> {
+/// All circles of all crates, and those that are left without ties between a module and the files right below it.
+pub(crate) fn circles(sources: &Sources) -> [Vec<Circle>; 2] {
     let files: BTreeMap<&str, &File> = sources.files.iter().map(|file| (file.path.as_str(), file)).collect();
-    let mut found = Vec::new();
+    let (mut all, mut peers) = (Vec::new(), Vec::new());
     for one in &sources.crates {
         let mut arrows = Arrows::new();
-        for root in roots(&one.folder, &files) {
-            for (ends, names) in Modules::read(&root, &files).arrows() {
+        for root in sources.roots(&one.folder) {
+            for (ends, names) in Modules::read(root, &files).arrows() {
                 arrows.entry(ends).or_default().extend(names);
             }
         }
         arrows.retain(|(from, to), _| !is_beside(from) && !is_beside(to));
-        for files in components(&arrows) {
-            let within = arrows.iter().filter(|((from, to), _)| files.contains(from) && files.contains(to));
-            let tie = |((from, to), names): (&(String, String), &BTreeSet<String>)| {
-                (from.clone(), to.clone(), names.iter().cloned().collect())
-            };
-            found.push(Circle {
-                folder: one.folder.clone(),
-                ties: within.map(tie).collect(),
-                files: files.into_iter().collect(),
-            });
-        }
+        all.extend(within(&one.folder, &arrows));
+        arrows.retain(|(from, to), _| !is_parent(from, to) && !is_parent(to, from));
+        peers.extend(within(&one.folder, &arrows));
     }
-    found
+    [all, peers]
 }
 
-/// Files that Cargo compiles by themselves.
-fn roots(folder: &str, files: &BTreeMap<&str, &File>) -> Vec<String> {
-    let src = format!("{folder}/src/");
-    let is_root = |rest: &str| {
-        let program = rest.strip_prefix("bin/");
-        matches!(rest, "lib.rs" | "main.rs")
-            || program.is_some_and(|name| !name.contains('/') || name.ends_with("/main.rs"))
+/// The circles of one crate.
+fn within(folder: &str, arrows: &Arrows) -> Vec<Circle> {
+    let circle = |files: BTreeSet<String>| {
+        let inside = arrows.iter().filter(|((from, to), _)| files.contains(from) && files.contains(to));
+        let tie = |((from, to), names): (&(String, String), &BTreeSet<String>)| {
+            (from.clone(), to.clone(), names.iter().cloned().collect())
+        };
+        Circle { folder: folder.into(), ties: inside.map(tie).collect(), files: files.into_iter().collect() }
     };
-    let ours = files.keys().filter(|path| path.strip_prefix(src.as_str()).is_some_and(is_root));
-    ours.map(|path| path.to_string()).collect()
+    components(arrows).into_iter().map(circle).collect()
+}
+
+/// True if the module of file `parent` has that of `child` right below it.
+fn is_parent(parent: &str, child: &str) -> bool {
+    let folder = |path: &str| path.rsplit_once('/').map_or("", |(folder, _)| folder).to_string();
+    // The folder in which the children of a file's module lie.
+    let rooms = |path: &str| match path.rsplit('/').next() {
+        Some("mod.rs" | "lib.rs" | "main.rs") => folder(path),
+        _ => path.trim_end_matches(".rs").into(),
+    };
+    let child = child.strip_suffix("/mod.rs").unwrap_or(child);
+    folder(child) == rooms(parent)
 }
 
 /// Sets of more than one file from each of which arrows lead to all others of the set.
@@ -80,6 +84,13 @@ fn components(arrows: &Arrows) -> Vec<BTreeSet<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_parent_is_right_above() {
+        let pairs = [("src/lib.rs", "src/a.rs"), ("src/a.rs", "src/a/b.rs"), ("src/a/mod.rs", "src/a/b/mod.rs")];
+        assert!(pairs.iter().all(|(parent, child)| is_parent(parent, child) && !is_parent(child, parent)));
+        assert!(!is_parent("src/lib.rs", "src/a/b.rs") && !is_parent("src/a.rs", "src/b.rs"));
+    }
 
     #[test]
     fn a_circle_is_more_than_a_chain() {

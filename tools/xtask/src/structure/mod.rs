@@ -3,6 +3,9 @@
 //! Everything is read as text. A circle is several files of a crate of which each uses all others, directly or through
 //! others. A file uses another if a path in it (`use crate::…`, or in the midst of code) leads to an item there; whoever
 //! passes the item on by `pub use` does not count. Methods are not seen, for their calls do not say where they are.
+//!
+//! Files below a module usually take from it what they share, and it calls them: such circles are many and seldom a trouble.
+//! Circles of *peers* are those that remain without these ties.
 
 mod circles;
 mod lexer;
@@ -31,6 +34,7 @@ const CONTRACT: &str = "contract/abi";
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum List {
     Circles,
+    Peers,
     Functions,
     Files,
     Folders,
@@ -39,8 +43,9 @@ pub(crate) enum List {
 }
 
 impl List {
-    pub(crate) const ALL: [(&str, List); 6] = [
+    pub(crate) const ALL: [(&str, List); 7] = [
         ("circles", List::Circles),
+        ("peers", List::Peers),
         ("functions", List::Functions),
         ("files", List::Files),
         ("folders", List::Folders),
@@ -67,6 +72,7 @@ struct Found {
 struct Structure {
     sources: Sources,
     circles: Vec<Circle>,
+    peers: Vec<Circle>,
     functions: Vec<Found>,
     files: Vec<Found>,
     folders: Vec<Found>,
@@ -89,8 +95,10 @@ pub(crate) fn structure(root: &Path, list: Option<List>, as_json: bool) -> Resul
 
 impl Structure {
     fn of(sources: Sources) -> Self {
+        let [circles, peers] = circles(&sources);
         let mut all = Structure {
-            circles: circles(&sources),
+            circles,
+            peers,
             functions: Vec::new(),
             files: Vec::new(),
             folders: Vec::new(),
@@ -128,11 +136,12 @@ impl Structure {
     fn table(&self) -> String {
         let within = |path: &str| self.sources.crate_of(path).is_some_and(|one| one.folder == CONTRACT);
         let contract = self.unsafe_blocks.iter().filter(|block| within(&block.path)).count();
-        let rows: [(String, usize); 10] = [
+        let rows: [(String, usize); 11] = [
             ("folders at the top".into(), self.sources.wings.len()),
             ("crates".into(), self.sources.crates.len()),
             ("edges between crates".into(), self.sources.edges()),
             ("circles of files within crates".into(), self.circles.len()),
+            ("the same, of peers".into(), self.peers.len()),
             (format!("functions above {LINES_OF_FUNCTION} lines"), self.functions.len()),
             (format!("files above {LINES_OF_FILE} lines"), self.files.len()),
             (format!("folders above {FILES_OF_FOLDER} files"), self.folders.len()),
@@ -165,6 +174,7 @@ impl Structure {
         let mut text = String::new();
         match list {
             List::Circles => self.circles.iter().for_each(|circle| write_circle(&mut text, circle)),
+            List::Peers => self.peers.iter().for_each(|circle| write_circle(&mut text, circle)),
             List::Functions => {
                 self.functions.iter().for_each(|f| line(&mut text, f, &format!("{}, {} lines", f.name, f.size)));
             }
@@ -200,17 +210,16 @@ impl Structure {
             json!({ "folder": wing, "crates": crates, "files": files, "lines": lines })
         });
         let crates = self.sources.crates.iter();
-        let crates = crates.map(|one| json!({ "folder": one.folder, "package": one.package, "uses": one.uses }));
-        let circles = self.circles.iter().map(|circle| {
-            let tie =
-                |(from, to, names): &(String, String, Vec<String>)| json!({ "from": from, "to": to, "names": names });
-            let ties: Vec<Value> = circle.ties.iter().map(tie).collect();
-            json!({ "crate": circle.folder, "files": circle.files, "ties": ties })
+        let crates = crates.map(|one| {
+            let roots = self.sources.roots(&one.folder);
+            json!({ "folder": one.folder, "package": one.package, "uses": one.uses, "roots": roots })
         });
+        let circles = |all: &[Circle]| all.iter().map(circle_json).collect::<Vec<_>>();
         json!({
             "wings": wings.collect::<Vec<_>>(),
             "crates": crates.collect::<Vec<_>>(),
-            "circles": circles.collect::<Vec<_>>(),
+            "circles": circles(&self.circles),
+            "peers": circles(&self.peers),
             "functions": found(&self.functions),
             "files": found(&self.files),
             "folders": found(&self.folders),
@@ -226,6 +235,12 @@ fn line(text: &mut String, found: &Found, what: &str) {
         0 => writeln!(text, "{}: {what}", found.path),
         line => writeln!(text, "{}:{line}: {what}", found.path),
     };
+}
+
+fn circle_json(circle: &Circle) -> Value {
+    let tie = |(from, to, names): &(String, String, Vec<String>)| json!({ "from": from, "to": to, "names": names });
+    let ties: Vec<Value> = circle.ties.iter().map(tie).collect();
+    json!({ "crate": circle.folder, "files": circle.files, "ties": ties })
 }
 
 fn write_circle(text: &mut String, circle: &Circle) {

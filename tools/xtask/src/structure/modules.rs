@@ -86,10 +86,7 @@ impl Modules {
             };
             let starts: BTreeSet<&String> = module.paths.iter().filter_map(|path| path.first()).collect();
             for path in &module.paths {
-                // Longer paths name what is in the item: a variant, a function of a type.
-                let place = self.follow(from, path, 0);
-                let known = path.iter().rfind(|word| !matches!(word.as_str(), "crate" | "self" | "super"));
-                arrow(place, known.map_or("", String::as_str));
+                arrow(self.follow(from, path, 0), self.item_of(from, path));
             }
             for used in &module.uses {
                 let Some(name) = &used.name else {
@@ -109,6 +106,12 @@ impl Modules {
             }
         }
         arrows
+    }
+
+    /// The word of a path that names the item: others after it name what is in it, a variant or a function of a type.
+    fn item_of<'p>(&self, from: usize, path: &'p [String]) -> &'p str {
+        let ends = (1..=path.len()).find(|end| matches!(self.follow(from, &path[..*end], 0), Some(Place::Item(_))));
+        &path[ends.unwrap_or(path.len()) - 1]
     }
 
     /// Where a path leads that stands in module `from`.
@@ -362,7 +365,7 @@ mod tests {
             ("src/a/deep.rs", "pub struct Made; impl Made { fn x() { super::super::b::call(\"crate::lib\") } }"),
             ("src/b.rs", "use crate::{a, Made}; use std::fmt; pub fn call() { a::Made::x(); fmt::write() }"),
         ]);
-        assert_eq!(found, ["src/a/deep.rs > src/b.rs: call", "src/b.rs > src/a/deep.rs: Made x"]);
+        assert_eq!(found, ["src/a/deep.rs > src/b.rs: call", "src/b.rs > src/a/deep.rs: Made"]);
     }
 
     #[test]

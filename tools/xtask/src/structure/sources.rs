@@ -75,6 +75,17 @@ impl Sources {
         self.crates.iter().filter(holds).max_by_key(|one| one.folder.len())
     }
 
+    /// Files of a crate that Cargo compiles by themselves: its library and programs.
+    pub(crate) fn roots(&self, folder: &str) -> Vec<&str> {
+        let src = format!("{folder}/src/");
+        let is_root = |rest: &str| match rest.strip_prefix("bin/") {
+            Some(program) => !program.contains('/') || program.ends_with("/main.rs"),
+            None => matches!(rest, "lib.rs" | "main.rs"),
+        };
+        let paths = self.files.iter().map(|file| file.path.as_str());
+        paths.filter(|path| path.strip_prefix(src.as_str()).is_some_and(is_root)).collect()
+    }
+
     pub(crate) fn edges(&self) -> usize {
         self.crates.iter().map(|one| one.uses.len()).sum()
     }
