@@ -1,10 +1,10 @@
 //! `syscall(SYS_futex, …)` with a time limit, as libstdc++ and Rust's standard library wait. Other system calls pass by.
 
-use crate::bells::Bell;
 use crate::deadlines::{deadline, wall};
 use crate::real::real;
 use crate::sleeps::picoseconds;
 use crate::threads::{Ended, wait};
+use crate::wakes::Wakes;
 use crate::{fail, from_now, program};
 use libc::{c_long, timespec};
 
@@ -59,8 +59,8 @@ unsafe fn futex(arguments: [c_long; 6]) -> c_long {
     let flags = operation & (FUTEX_PRIVATE | FUTEX_CLOCK_REALTIME);
     let command = operation & !(FUTEX_PRIVATE | FUTEX_CLOCK_REALTIME);
     if WAKES.contains(&command) {
-        Bell::of(word as usize).ring();
-        Bell::of(other as usize).ring();
+        Wakes::of(word as usize).add();
+        Wakes::of(other as usize).add();
         return kernel(arguments);
     }
     let limit = limit as *const timespec;
@@ -83,7 +83,7 @@ unsafe fn futex(arguments: [c_long; 6]) -> c_long {
         false => FUTEX_WAIT_BITSET | flags & FUTEX_PRIVATE,
     };
     let bits = if command == FUTEX_WAIT { ANY } else { bits };
-    let bell = Bell::of(word as usize).listen();
+    let wakes = Wakes::of(word as usize).watch();
     let mut is_first = true;
     let ended = wait(Some(until), |slice| {
         let end = wall(if is_lock { clock } else { libc::CLOCK_MONOTONIC }, slice.unwrap_or(0));
@@ -92,7 +92,7 @@ unsafe fn futex(arguments: [c_long; 6]) -> c_long {
         let errno = if result < 0 { unsafe { *libc::__errno_location() } } else { 0 };
         let was_first = std::mem::replace(&mut is_first, false);
         match errno {
-            libc::ETIMEDOUT => (!is_lock && bell.has_rung()).then_some(0),
+            libc::ETIMEDOUT => (!is_lock && wakes.are_more()).then_some(0),
             // The change it waited for came after the last look.
             libc::EAGAIN if !was_first && !is_lock => Some(0),
             _ => Some(result),
