@@ -7,34 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
 /// What is still above a limit, with its size. It may not grow, and what is within the limit leaves the list.
-const LONG_FUNCTIONS: &[(&str, u64)] = &[
-    ("fabricd/daemon/src/hosts/agent.rs start_agent", 86),
-    ("fabricd/daemon/src/jobs/create.rs open", 95),
-    ("fabricd/daemon/src/start.rs serve", 97),
-    ("jobs/launch/src/run/mod.rs run_on", 90),
-    ("jobs/launch/src/run/options/mod.rs new", 94),
-    ("mpi/calls/src/about.rs of", 100),
-    ("network/trunk/tests/it/hostile.rs nothing_hostile_is_accepted", 94),
-    ("contract/protocol/src/calls/record.rs action", 81),
-    ("simulator/model/src/generic/allocators.rs grant", 81),
-    ("simulator/oracle/src/angara/mod.rs run_in_sets", 83),
-    ("simulator/oracle/src/generic/mod.rs run", 194),
-    ("simulator/sim/src/run/experiment.rs resolve_all", 87),
-    ("simulator/sim/src/run/outcome.rs text", 83),
-    ("tests/process/cluster_hostile.rs a_mad_host_with_the_key_harms_no_daemon", 104),
-    ("tests/process/cluster_hostile.rs nothing_hostile_is_accepted_by_daemons", 141),
-    ("tools/xtask/src/cost.rs cost", 86),
-];
+const LONG_FUNCTIONS: &[(&str, u64)] =
+    &[("jobs/launch/src/run/mod.rs run_on", 90), ("jobs/launch/src/run/options/mod.rs new", 94)];
 const LONG_FILES: &[(&str, u64)] = &[("mpi/provider/src/provider/mod.rs", 743)];
-const FULL_FOLDERS: &[(&str, u64)] = &[
-    ("fabricd/daemon/src/jobs", 17),
-    ("fabricd/plane/src", 20),
-    ("network/fabric/src/chip", 18),
-    ("virtual-time/program-clock/src", 18),
-];
+const FULL_FOLDERS: &[(&str, u64)] = &[("fabricd/plane/src", 20)];
 
 /// The most circles of files within crates, of all and of peers. Whoever unties one lowers the number.
-const CIRCLES_MAX: usize = 49;
+const CIRCLES_MAX: usize = 48;
 const CIRCLES_OF_PEERS_MAX: usize = 34;
 
 /// What `cargo xtask structure --json` prints.
@@ -149,7 +128,7 @@ fn packages_are_named_like_their_folders() {
         let has_library = tools::root().join(folder).join("src/lib.rs").is_file();
         match exceptions.remove(folder) {
             Some(row) if row[1] != package => wrong.push(format!("{folder}: {package}, and the table says {}", row[1])),
-            Some(row) if has_library != !row[2].is_empty() || has_library && row[2] != library => {
+            Some(row) if has_library == row[2].is_empty() || has_library && row[2] != library => {
                 wrong.push(format!("{folder}: library {library}, and the table says `{}`", row[2]));
             }
             Some(_) => {}

@@ -1,7 +1,7 @@
 //! Counts of wakes of threads. A thread that waits with a deadline for a condition variable, or for a word by
 //! `syscall(SYS_futex, …)`, looks again and again, and must not miss a wake between two looks.
 
-use crate::futex::{self, FUTEX_PRIVATE, FUTEX_WAIT, FUTEX_WAKE};
+use crate::real::{FUTEX_PRIVATE, FUTEX_WAIT, FUTEX_WAKE, kernel_futex};
 use crate::threads::nanoseconds;
 use libc::{c_int, c_long};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -30,7 +30,7 @@ impl Wakes {
     pub(crate) fn add(&self) {
         self.count.fetch_add(1, Ordering::SeqCst);
         if self.waiting.load(Ordering::SeqCst) > 0 {
-            futex::kernel([self.word(), FUTEX_WAKE | FUTEX_PRIVATE, c_long::from(c_int::MAX), 0, 0, 0]);
+            kernel_futex([self.word(), FUTEX_WAKE | FUTEX_PRIVATE, c_long::from(c_int::MAX), 0, 0, 0]);
         }
     }
     pub(crate) fn watch(&'static self) -> Watch {
@@ -52,7 +52,7 @@ impl Watch {
         let limit = nanoseconds(ns);
         if ns > 0 && !self.are_more() {
             let limit = &raw const limit as c_long;
-            futex::kernel([self.wakes.word(), FUTEX_WAIT | FUTEX_PRIVATE, c_long::from(self.before), limit, 0, 0]);
+            kernel_futex([self.wakes.word(), FUTEX_WAIT | FUTEX_PRIVATE, c_long::from(self.before), limit, 0, 0]);
         }
         self.are_more()
     }
