@@ -103,6 +103,119 @@ fn hex(digits: &str) -> Vec<u8> {
     (0..digits.trim().len()).step_by(2).map(pair).collect()
 }
 
+/// Datagrams of all kinds by their receiver: those that passed, and those of sessions that only look alike.
+fn overheard(proxies: &[Proxy], id: [u8; 16], key: &[u8]) -> Vec<(usize, Vec<u8>)> {
+    let mut recorded: Vec<(usize, Vec<u8>)> = Vec::new();
+    for (to, proxy) in proxies.iter().enumerate() {
+        recorded.extend(proxy.recorded().into_iter().map(|d| (to, d)));
+    }
+    // Sessions made with another key, of another cluster, between other hosts.
+    for (key, id, hosts) in [(&[7; 32][..], id, (0, 1)), (key, [9; 16], (0, 1)), (key, id, (0, 7)), (key, id, (5, 1))] {
+        for (to, datagram) in handshake(key, id, hosts) {
+            recorded.push((usize::from(to == hosts.1), datagram));
+        }
+    }
+    recorded.retain(|(_, d)| d.len() < 9000);
+    let kinds = recorded.iter().fold(BTreeMap::<u8, u64>::new(), |mut all, (_, d)| {
+        *all.entry(d[0]).or_default() += 1;
+        all
+    });
+    assert!((1..=4).all(|kind| kinds.contains_key(&kind)), "datagrams of every kind were recorded: {kinds:?}");
+    recorded
+}
+
+/// What somebody hostile makes of a datagram, and the host that gets it.
+fn spoilt(rng: &mut Rng, mut to: usize, genuine: &[u8]) -> (usize, Vec<u8>) {
+    let mut frame = genuine.to_vec();
+    match rng.below(7) {
+        0 => {
+            frame = {
+                let n = rng.below(2_000) as usize;
+                rng.bytes(n)
+            }
+        }
+        1 => {
+            // A good header, the rest random.
+            frame.truncate(24);
+            let n = rng.below(200) as usize;
+            frame.extend(rng.bytes(n));
+        }
+        2 => frame.truncate(rng.below(frame.len() as u64) as usize),
+        3 => {
+            let bit = rng.below(8 * frame.len() as u64) as usize;
+            frame[bit / 8] ^= 1 << (bit % 8);
+        }
+        4 => {
+            let at = rng.below(24) as usize;
+            frame[at] = frame[at].wrapping_add(1 + rng.below(255) as u8);
+        }
+        5 => to = 1 - to,
+        // As it was.
+        _ => {}
+    }
+    (to, frame)
+}
+
+/// A host's counts before anything hostile is sent to it.
+struct Before {
+    host: usize,
+    address: SocketAddr,
+    forwarded: u64,
+    accepted: u64,
+    refused: u64,
+    dropped: u64,
+    session: u64,
+    memory: u64,
+}
+
+impl Before {
+    /// First what was forwarded, then what was taken; at the end the other way round: never more taken than forwarded.
+    fn of(cluster: &Cluster<'_>, host: usize, address: SocketAddr, proxy: &Proxy) -> Before {
+        let forwarded = proxy.forwarded();
+        let (accepted, refused) = counted(cluster, host);
+        let dropped = kernel(address).0;
+        let session = cluster.status(host).peers[0].session;
+        let memory = memory(&cluster.daemon(host).expect("it runs").process());
+        Before { host, address, forwarded, accepted, refused, dropped, session, memory }
+    }
+
+    /// Every datagram that came since is accounted for: genuine ones accepted, `sent` hostile ones refused. Of these,
+    /// `requests` were old requests.
+    fn check(&self, cluster: &Cluster<'_>, proxy: &Proxy, sent: u64, requests: u64) {
+        let host = self.host;
+        let figures = || {
+            let (accepted, refused) = counted(cluster, host);
+            let genuine = proxy.forwarded() - self.forwarded;
+            let dropped = kernel(self.address).0 - self.dropped;
+            (accepted - self.accepted, refused - self.refused, genuine, dropped)
+        };
+        // Recorded requests that were answered may be in neither count.
+        let settled = || {
+            let (accepted, refused, genuine, dropped) = figures();
+            let (least, all) = (accepted + refused + dropped, genuine + sent);
+            least <= all && all <= least + requests
+        };
+        let ok = poll_until(settled);
+        let (accepted, refused, genuine, dropped) = figures();
+        let text = format!(
+            "h{host}: {accepted} accepted, {refused} refused, {dropped} dropped by the kernel; {genuine} genuine and \
+             {sent} hostile ones were sent, {requests} of them old requests"
+        );
+        println!("{text}: {:?}", cluster.status(host).peers[0].refused);
+        assert!(ok, "datagrams are not accounted for: {text}");
+        assert!(accepted <= genuine + requests, "something hostile was accepted: {text}");
+        assert!(refused + dropped >= sent - requests, "{text}");
+        let peer = &cluster.status(host).peers[0];
+        assert_eq!((peer.up, peer.session), (true, self.session), "a new session: {peer:?}");
+        for why in ["foreign", "unknown key", "old session", "forged", "replayed"] {
+            assert!(peer.refused.get(why).is_some_and(|n| *n > 0), "nothing {why}: {peer:?}");
+        }
+        assert_eq!(peer.refused.get("violation"), None, "{peer:?}");
+        let grown = memory(&cluster.daemon(host).expect("it runs").process()).saturating_sub(self.memory);
+        assert!(grown < GROWTH, "h{host} has grown by {grown} bytes");
+    }
+}
+
 #[test]
 fn nothing_hostile_is_accepted_by_daemons() {
     let (mut rng, seed) = random();
@@ -128,65 +241,17 @@ fn nothing_hostile_is_accepted_by_daemons() {
     assert!(poll_until(|| cluster.status(0).peers[0].up && cluster.status(0).peers[0].session != session));
     cluster.wait_up();
     test.run(job(&cluster, &map, "8", "200")).success();
-    let mut recorded: Vec<(usize, Vec<u8>)> = Vec::new();
-    for (to, proxy) in proxies.iter().enumerate() {
-        recorded.extend(proxy.recorded().into_iter().map(|d| (to, d)));
-    }
-    // Sessions made with another key, of another cluster, between other hosts.
-    let (id, key) = (cluster_id(&cluster), hex(&std::fs::read_to_string(test.file("cluster.key")).expect("ours")));
-    for (key, id, hosts) in
-        [(&[7; 32][..], id, (0, 1)), (&key[..], [9; 16], (0, 1)), (&key[..], id, (0, 7)), (&key[..], id, (5, 1))]
-    {
-        for (to, datagram) in handshake(key, id, hosts) {
-            recorded.push((usize::from(to == hosts.1), datagram));
-        }
-    }
-    recorded.retain(|(_, d)| d.len() < 9000);
-    let kinds = recorded.iter().fold(BTreeMap::<u8, u64>::new(), |mut all, (_, d)| {
-        *all.entry(d[0]).or_default() += 1;
-        all
-    });
-    assert!((1..=4).all(|kind| kinds.contains_key(&kind)), "datagrams of every kind were recorded: {kinds:?}");
+    let key = hex(&std::fs::read_to_string(test.file("cluster.key")).expect("ours"));
+    let recorded = overheard(&proxies, cluster_id(&cluster), &key);
 
-    // First what was forwarded, then what was taken; at the end the other way round: never more taken than forwarded.
-    let forwarded: Vec<u64> = proxies.iter().map(Proxy::forwarded).collect();
-    let before: Vec<_> = (0..2).map(|h| (counted(&cluster, h), kernel(addresses[h]).0)).collect();
-    let sessions = [0, 1].map(|h| cluster.status(h).peers[0].session);
-    let process = |h: usize| cluster.daemon(h).expect("it runs").process();
-    let sizes = [0, 1].map(|h| memory(&process(h)));
+    let before = [0, 1].map(|h| Before::of(&cluster, h, addresses[h], &proxies[h]));
     let stranger = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let (mut sent, mut requests, mut jobs) = ([0u64; 2], [0u64; 2], 0);
     let start = Instant::now();
     let mut running = test.spawn(job(&cluster, &map, "8", "1000"));
     for i in 0..count {
         let (meant_for, genuine) = &recorded[rng.below(recorded.len() as u64) as usize];
-        let (mut to, mut frame) = (*meant_for, genuine.clone());
-        match rng.below(7) {
-            0 => {
-                frame = {
-                    let n = rng.below(2_000) as usize;
-                    rng.bytes(n)
-                }
-            }
-            1 => {
-                // A good header, the rest random.
-                frame.truncate(24);
-                let n = rng.below(200) as usize;
-                frame.extend(rng.bytes(n));
-            }
-            2 => frame.truncate(rng.below(frame.len() as u64) as usize),
-            3 => {
-                let bit = rng.below(8 * frame.len() as u64) as usize;
-                frame[bit / 8] ^= 1 << (bit % 8);
-            }
-            4 => {
-                let at = rng.below(24) as usize;
-                frame[at] = frame[at].wrapping_add(1 + rng.below(255) as u8);
-            }
-            5 => to = 1 - to,
-            // As it was.
-            _ => {}
-        }
+        let (to, frame) = spoilt(&mut rng, *meant_for, genuine);
         // A recorded request for a session has an answer of the same length, and no other effect. Nothing is nothing.
         requests[to] += u64::from(frame.is_empty() || (frame == *genuine && frame[0] == 1));
         // From anywhere, or from where the genuine ones come from.
@@ -207,39 +272,8 @@ fn nothing_hostile_is_accepted_by_daemons() {
     let done = running.wait(PATIENCE).success();
     assert!(done.stdout.contains("all right"), "{done}");
     println!("seed {seed}: {sent:?} hostile datagrams in {:.1?}, {} jobs unharmed", start.elapsed(), jobs + 1);
-    for host in 0..2 {
-        // Every datagram that came is accounted for: genuine ones accepted, hostile ones refused.
-        let figures = || {
-            let (accepted, refused) = counted(&cluster, host);
-            let genuine = proxies[host].forwarded() - forwarded[host];
-            let dropped = kernel(addresses[host]).0 - before[host].1;
-            (accepted - before[host].0.0, refused - before[host].0.1, genuine, dropped)
-        };
-        // Recorded requests that were answered may be in neither count.
-        let settled = || {
-            let (accepted, refused, genuine, dropped) = figures();
-            let (least, all) = (accepted + refused + dropped, genuine + sent[host]);
-            least <= all && all <= least + requests[host]
-        };
-        let ok = poll_until(settled);
-        let (accepted, refused, genuine, dropped) = figures();
-        let text = format!(
-            "h{host}: {accepted} accepted, {refused} refused, {dropped} dropped by the kernel; {genuine} genuine and \
-             {} hostile ones were sent, {} of them old requests",
-            sent[host], requests[host]
-        );
-        println!("{text}: {:?}", cluster.status(host).peers[0].refused);
-        assert!(ok, "datagrams are not accounted for: {text}");
-        assert!(accepted <= genuine + requests[host], "something hostile was accepted: {text}");
-        assert!(refused + dropped >= sent[host] - requests[host], "{text}");
-        let peer = &cluster.status(host).peers[0];
-        assert_eq!((peer.up, peer.session), (true, sessions[host]), "a new session: {peer:?}");
-        for why in ["foreign", "unknown key", "old session", "forged", "replayed"] {
-            assert!(peer.refused.get(why).is_some_and(|n| *n > 0), "nothing {why}: {peer:?}");
-        }
-        assert_eq!(peer.refused.get("violation"), None, "{peer:?}");
-        let grown = memory(&process(host)).saturating_sub(sizes[host]);
-        assert!(grown < GROWTH, "h{host} has grown by {grown} bytes");
+    for (host, before) in before.iter().enumerate() {
+        before.check(&cluster, &proxies[host], sent[host], requests[host]);
     }
     drop(proxies);
     cluster.shutdown();
@@ -331,6 +365,57 @@ fn answer(rng: &mut Rng, peer: &mut Peer, from: u16, record: &[u8]) {
     peer.say(from, &json!({"answer": [id, {"Ok": reply}]}), false);
 }
 
+/// What a mad host has done.
+enum Said {
+    Message,
+    Record,
+    Nothing,
+}
+
+/// Says something about a job to one of the daemons, or sends what could be from a link.
+fn babble(rng: &mut Rng, byzantine: &mut Peer, job: u64) -> Said {
+    let to = rng.below(2) as u16;
+    if rng.one_in(3) {
+        let mut message = messages(rng, job);
+        for _ in 0..rng.below(4) {
+            mutate(rng, &mut message);
+        }
+        // Of what it may ask the others to do, this would leave it alone with itself.
+        if message.to_string().contains("down") {
+            return Said::Nothing;
+        }
+        byzantine.say(to, &message, rng.one_in(10));
+        return Said::Message;
+    }
+    let record = if rng.one_in(4) {
+        let n = rng.below(300) as usize;
+        rng.bytes(n)
+    } else {
+        frames(rng)
+    };
+    let channel = if rng.one_in(10) { rng.u64() as u16 } else { rng.below(10) as u16 };
+    byzantine.send(to, channel, &record);
+    Said::Record
+}
+
+/// The two daemons answer, and end without a panic or a log full of complaints about the third host.
+fn end_in_order(cluster: &mut Cluster<'_>, began: Instant) {
+    for host in 0..2 {
+        cluster.control(host).status();
+        let daemon = cluster.take(host);
+        daemon.signal(Signal::TERM);
+        let done = daemon.wait(PATIENCE).success();
+        assert!(!done.stderr.contains("panicked"), "{done}");
+        // What it said a thousand times does not fill the log.
+        let seconds = began.elapsed().as_secs() as usize;
+        for complaint in ["a message was not understood", "over a boundary link was refused"] {
+            let said = |line: &&str| line.contains(complaint) && line.contains("host=\"h2\"");
+            let lines = done.stderr.lines().filter(said).count();
+            assert!((1..=seconds + 1).contains(&lines), "{complaint}: {lines} times in {seconds} s\n{done}");
+        }
+    }
+}
+
 #[test]
 fn a_mad_host_with_the_key_harms_no_daemon() {
     let (mut rng, seed) = random();
@@ -357,27 +442,10 @@ fn a_mad_host_with_the_key_harms_no_daemon() {
     let sizes = [0, 1].map(|h| memory(&process(h)));
     let (mut said, mut sent) = (0u64, 0u64);
     for i in 0..count {
-        let to = rng.below(2) as u16;
-        if rng.one_in(3) {
-            let mut message = messages(&mut rng, i / 1000);
-            for _ in 0..rng.below(4) {
-                mutate(&mut rng, &mut message);
-            }
-            // Of what it may ask the others to do, this would leave it alone with itself.
-            if !message.to_string().contains("down") {
-                byzantine.say(to, &message, rng.one_in(10));
-                said += 1;
-            }
-        } else {
-            let record = if rng.one_in(4) {
-                let n = rng.below(300) as usize;
-                rng.bytes(n)
-            } else {
-                frames(&mut rng)
-            };
-            let channel = if rng.one_in(10) { rng.u64() as u16 } else { rng.below(10) as u16 };
-            byzantine.send(to, channel, &record);
-            sent += 1;
+        match babble(&mut rng, &mut byzantine, i / 1000) {
+            Said::Message => said += 1,
+            Said::Record => sent += 1,
+            Said::Nothing => {}
         }
         if i % 8 == 0 {
             // What is asked of it, it answers or not.
@@ -409,22 +477,9 @@ fn a_mad_host_with_the_key_harms_no_daemon() {
     println!("grown by {grown:?} bytes; {:?}", cluster.status(0).peers);
     assert!(grown.iter().all(|g| *g < GROWTH), "daemons have grown by {grown:?} bytes");
 
-    // They answer and end in order. What they have agreed on with a byzantine host may be nonsense for good (the number of a
-    // change that nothing is above, say), so they begin anew; with a sane host in its place everything works.
-    for host in 0..2 {
-        cluster.control(host).status();
-        let daemon = cluster.take(host);
-        daemon.signal(Signal::TERM);
-        let done = daemon.wait(PATIENCE).success();
-        assert!(!done.stderr.contains("panicked"), "{done}");
-        // What it said a thousand times does not fill the log.
-        let seconds = began.elapsed().as_secs() as usize;
-        for complaint in ["a message was not understood", "over a boundary link was refused"] {
-            let said = |line: &&str| line.contains(complaint) && line.contains("host=\"h2\"");
-            let lines = done.stderr.lines().filter(said).count();
-            assert!((1..=seconds + 1).contains(&lines), "{complaint}: {lines} times in {seconds} s\n{done}");
-        }
-    }
+    // What they have agreed on with a byzantine host may be nonsense for good (the number of a change that nothing is above,
+    // say), so they begin anew; with a sane host in its place everything works.
+    end_in_order(&mut cluster, began);
     (0..3).for_each(|host| cluster.spawn(host));
     cluster.wait_up();
     let done = test.run(job(&cluster, &on_two, "4", "200")).success();

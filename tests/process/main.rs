@@ -4,6 +4,7 @@
 //! ```sh
 //! cargo test -p angara-tests crash::        # one of them
 //! ```
+#![forbid(unsafe_code)]
 
 mod badinput;
 mod browser;
@@ -33,6 +34,7 @@ mod fork;
 mod fuzz;
 mod guide;
 mod hostile;
+mod house;
 mod idle;
 mod install;
 mod launch;

@@ -8,6 +8,7 @@
 //!
 //! Nothing here assumes a spare core or a fast machine: every wait has a generous limit, ends on an
 //! event, and says on failure what it waited for and what the processes were doing.
+#![forbid(unsafe_code)]
 
 pub mod client;
 pub mod cluster;

@@ -1,4 +1,5 @@
 //! `angara bench`: what this machine makes of the library, next to floors and to other libraries.
+#![forbid(unsafe_code)]
 
 mod beside;
 mod compare;

@@ -1,4 +1,5 @@
 //! The `fabricd` program: reads its options, sets up logging, runs the daemon.
+#![forbid(unsafe_code)]
 
 use angara_cluster::Membership;
 use angara_cluster::args::Args;

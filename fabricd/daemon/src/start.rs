@@ -12,6 +12,7 @@ use crate::sockets::{adapter, control};
 use crate::web::{self, ListenError};
 use angara_abi::shm::{Source, can_seal_writes};
 use angara_cluster::check::narrow_paths;
+use angara_plane::Notice;
 use angara_protocol::launch::private_parents;
 use serde::Serialize;
 use std::io::{self, Write};
@@ -117,20 +118,26 @@ fn listen(dir: &RuntimeDir, handed: Option<service::Sockets>) -> io::Result<(Lis
     Ok(sockets)
 }
 
-async fn serve(options: Options, inside: Option<Inside>, ready: impl FnOnce(&Started)) -> Result<(), RunError> {
-    limits::raise_descriptor_limit();
+/// Checks that this system has what shared memory takes.
+fn require_memory(private: bool) -> Result<(), RunError> {
     start("memory cannot be shared", angara_abi::require_pages())?;
     if !angara_abi::wait::register() {
         tracing::warn!("membarrier is not available; sleeping processes are woken by a 1 ms timeout instead");
     }
     if !can_seal_writes().map_err(RunError::NoSharedMemory)? {
-        if !options.private {
+        if !private {
             return Err(RunError::NoSeal);
         }
         tracing::warn!(
             "this kernel has no F_SEAL_FUTURE_WRITE: the programs of this run could write what they may only read"
         );
     }
+    Ok(())
+}
+
+async fn serve(options: Options, inside: Option<Inside>, ready: impl FnOnce(&Started)) -> Result<(), RunError> {
+    limits::raise_descriptor_limit();
+    require_memory(options.private)?;
     let handed = start("cannot take over the service manager's sockets", service::sockets())?;
     let dir = RuntimeDir::claim(&options.runtime_dir, handed.is_some())?;
     runtime_dir::sweep(&private_parents());
@@ -176,23 +183,7 @@ async fn serve(options: Options, inside: Option<Inside>, ready: impl FnOnce(&Sta
         tokio::task::spawn_local(daemon.clone().watch_patience(limit));
     }
     ready(&line);
-    let result = loop {
-        tokio::select! {
-            signalled = signals.next() => match signalled {
-                Signalled::End => break Ok(()),
-                Signalled::Reload => {
-                    // Who signals reads the answer in the log.
-                    let daemon = daemon.clone();
-                    tokio::task::spawn_local(async move { drop(daemon.reload_keys().await) });
-                }
-            },
-            () = daemon.stop.notified() => break if daemon.cluster.expelled.get() { Err(RunError::Expelled) } else { Ok(()) },
-            notice = incoming.recv() => match notice {
-                Some(notice) => daemon.take_notice(notice),
-                None => break Err(RunError::DataPlane),
-            },
-        }
-    };
+    let result = until_end(&daemon, &mut signals, &mut incoming).await;
     notifier.stopping();
     daemon
         .end_all_jobs(
@@ -213,6 +204,33 @@ async fn serve(options: Options, inside: Option<Inside>, ready: impl FnOnce(&Sta
     notifier.finish();
     tracing::info!("ended");
     result
+}
+
+/// Does what signals and notices of the data plane ask for, until the daemon is to end.
+async fn until_end(
+    daemon: &Rc<Daemon>,
+    signals: &mut Signals,
+    incoming: &mut mpsc::UnboundedReceiver<Notice>,
+) -> Result<(), RunError> {
+    loop {
+        tokio::select! {
+            signalled = signals.next() => match signalled {
+                Signalled::End => return Ok(()),
+                Signalled::Reload => {
+                    // Who signals reads the answer in the log.
+                    let daemon = daemon.clone();
+                    tokio::task::spawn_local(async move { drop(daemon.reload_keys().await) });
+                }
+            },
+            () = daemon.stop.notified() => {
+                return if daemon.cluster.expelled.get() { Err(RunError::Expelled) } else { Ok(()) };
+            }
+            notice = incoming.recv() => match notice {
+                Some(notice) => daemon.take_notice(notice),
+                None => return Err(RunError::DataPlane),
+            },
+        }
+    }
 }
 
 /// Ends a private daemon whose run never came.

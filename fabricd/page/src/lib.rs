@@ -2,6 +2,7 @@
 //!
 //! A daemon serves them one by one. A report of a finished run is one file that holds them all ([`standalone`]). There is no
 //! build step: what is in `files` is what browsers get.
+#![forbid(unsafe_code)]
 
 /// A file of the page.
 #[derive(Clone, Copy, Debug)]

@@ -73,7 +73,6 @@ const fn one_sided(count: Count, datatype: u8, to: u8, window: u8) -> Layout {
 impl Layout {
     /// Of a routine without `MPI_` and `_c`.
     fn of(routine: &str) -> Layout {
-        use Count::{Each, One, Single, Sum};
         let kind = |kind| Layout { kind, ..NONE };
         // The nonblocking form of a routine has a request behind the same arguments.
         let blocking = routine.strip_prefix('I').map(|rest| rest[..1].to_uppercase() + &rest[1..]);
@@ -84,94 +83,119 @@ impl Layout {
             }
             _ => blocking.as_deref().unwrap_or(routine),
         };
-        match routine {
-            "Send" | "Ssend" | "Bsend" | "Rsend" => Layout {
-                kind: MpiKind::Send,
-                to: Some(3),
-                tag: Some(4),
-                elements: Some((One(1), 2)),
-                peers: Peers::Comm(5),
-                ..NONE
-            },
-            "Recv" => Layout {
-                kind: MpiKind::Receive,
-                from: Some(3),
-                tag: Some(4),
-                elements: Some((One(1), 2)),
-                peers: Peers::Comm(5),
-                ..NONE
-            },
-            "Mrecv" => Layout { elements: Some((One(1), 2)), ..kind(MpiKind::Receive) },
-            "Sendrecv" => Layout {
-                kind: MpiKind::Exchange,
-                to: Some(3),
-                from: Some(8),
-                tag: Some(4),
-                elements: Some((One(1), 2)),
-                peers: Peers::Comm(10),
-            },
-            "Sendrecv_replace" => Layout {
-                kind: MpiKind::Exchange,
-                to: Some(3),
-                from: Some(5),
-                tag: Some(4),
-                elements: Some((One(1), 2)),
-                peers: Peers::Comm(7),
-            },
-            "Probe" | "Mprobe" => Layout { from: Some(0), tag: Some(1), peers: Peers::Comm(2), ..kind(MpiKind::Wait) },
-            "Wait" | "Waitall" | "Waitany" | "Waitsome" => kind(MpiKind::Wait),
-            "Test" | "Testall" | "Testany" | "Testsome" | "Request_get_status" => kind(MpiKind::Test),
-            "Barrier" => together(0),
-            "Bcast" => moving(One(1), 2, 4),
-            "Gather" => moving(One(1), 2, 7),
-            "Gatherv" => moving(One(1), 2, 8),
-            "Scatter" => moving(One(4), 5, 7),
-            "Scatterv" => moving(One(5), 6, 8),
-            "Allgather" => moving(Each(4), 5, 6),
-            "Allgatherv" => moving(Sum(4), 6, 7),
-            "Alltoall" => moving(Each(4), 5, 6),
-            "Alltoallv" => moving(Sum(5), 7, 8),
-            "Alltoallw" => together(8),
-            "Reduce" => moving(One(2), 3, 6),
-            "Allreduce" | "Scan" | "Exscan" => moving(One(2), 3, 5),
-            "Reduce_scatter" => moving(Sum(2), 3, 5),
-            "Reduce_scatter_block" => moving(Each(2), 3, 5),
-            "Neighbor_allgather" | "Neighbor_alltoall" => together(6),
-            "Neighbor_allgatherv" => together(7),
-            "Neighbor_alltoallv" | "Neighbor_alltoallw" => together(8),
-            "Comm_dup"
-            | "Comm_idup"
-            | "Comm_dup_with_info"
-            | "Comm_split"
-            | "Comm_split_type"
-            | "Comm_create"
-            | "Cart_create"
-            | "Cart_sub"
-            | "Graph_create"
-            | "Dist_graph_create"
-            | "Dist_graph_create_adjacent" => together(0),
-            "Comm_create_group" | "Comm_create_from_group" => kind(MpiKind::Collective),
-            "Win_create" => together(4),
-            "Win_allocate" | "Win_allocate_shared" => together(3),
-            "Win_create_dynamic" => together(1),
-            "Put" | "Rput" | "Accumulate" | "Raccumulate" => {
-                one_sided(One(1), 2, 3, 7 + u8::from(routine.ends_with("ccumulate")))
-            }
-            "Get" | "Rget" => {
-                let put = one_sided(One(1), 2, 3, 7);
-                Layout { to: None, from: put.to, ..put }
-            }
-            "Get_accumulate" | "Rget_accumulate" => one_sided(One(1), 2, 6, 11),
-            "Fetch_and_op" => one_sided(Single, 2, 3, 6),
-            "Compare_and_swap" => one_sided(Single, 3, 4, 6),
-            "Win_lock" => Layout { to: Some(1), peers: Peers::Window(3), ..kind(MpiKind::OneSided) },
-            "Win_unlock" | "Win_flush" | "Win_flush_local" => {
-                Layout { to: Some(0), peers: Peers::Window(1), ..kind(MpiKind::OneSided) }
-            }
-            name if name.starts_with("Win_") => kind(MpiKind::OneSided),
-            _ => NONE,
-        }
+        let known = [message, collective, one_sided_call].into_iter().find_map(|family| family(routine));
+        known.unwrap_or(NONE)
     }
+}
+
+/// A message between two PEs, or a wait for some.
+fn message(routine: &str) -> Option<Layout> {
+    use Count::One;
+    let kind = |kind| Layout { kind, ..NONE };
+    Some(match routine {
+        "Send" | "Ssend" | "Bsend" | "Rsend" => Layout {
+            kind: MpiKind::Send,
+            to: Some(3),
+            tag: Some(4),
+            elements: Some((One(1), 2)),
+            peers: Peers::Comm(5),
+            ..NONE
+        },
+        "Recv" => Layout {
+            kind: MpiKind::Receive,
+            from: Some(3),
+            tag: Some(4),
+            elements: Some((One(1), 2)),
+            peers: Peers::Comm(5),
+            ..NONE
+        },
+        "Mrecv" => Layout { elements: Some((One(1), 2)), ..kind(MpiKind::Receive) },
+        "Sendrecv" => Layout {
+            kind: MpiKind::Exchange,
+            to: Some(3),
+            from: Some(8),
+            tag: Some(4),
+            elements: Some((One(1), 2)),
+            peers: Peers::Comm(10),
+        },
+        "Sendrecv_replace" => Layout {
+            kind: MpiKind::Exchange,
+            to: Some(3),
+            from: Some(5),
+            tag: Some(4),
+            elements: Some((One(1), 2)),
+            peers: Peers::Comm(7),
+        },
+        "Probe" | "Mprobe" => Layout { from: Some(0), tag: Some(1), peers: Peers::Comm(2), ..kind(MpiKind::Wait) },
+        "Wait" | "Waitall" | "Waitany" | "Waitsome" => kind(MpiKind::Wait),
+        "Test" | "Testall" | "Testany" | "Testsome" | "Request_get_status" => kind(MpiKind::Test),
+        _ => return None,
+    })
+}
+
+/// What all PEs of a communicator do together.
+fn collective(routine: &str) -> Option<Layout> {
+    use Count::{Each, One, Sum};
+    Some(match routine {
+        "Barrier" => together(0),
+        "Bcast" => moving(One(1), 2, 4),
+        "Gather" => moving(One(1), 2, 7),
+        "Gatherv" => moving(One(1), 2, 8),
+        "Scatter" => moving(One(4), 5, 7),
+        "Scatterv" => moving(One(5), 6, 8),
+        "Allgather" => moving(Each(4), 5, 6),
+        "Allgatherv" => moving(Sum(4), 6, 7),
+        "Alltoall" => moving(Each(4), 5, 6),
+        "Alltoallv" => moving(Sum(5), 7, 8),
+        "Alltoallw" => together(8),
+        "Reduce" => moving(One(2), 3, 6),
+        "Allreduce" | "Scan" | "Exscan" => moving(One(2), 3, 5),
+        "Reduce_scatter" => moving(Sum(2), 3, 5),
+        "Reduce_scatter_block" => moving(Each(2), 3, 5),
+        "Neighbor_allgather" | "Neighbor_alltoall" => together(6),
+        "Neighbor_allgatherv" => together(7),
+        "Neighbor_alltoallv" | "Neighbor_alltoallw" => together(8),
+        "Comm_dup"
+        | "Comm_idup"
+        | "Comm_dup_with_info"
+        | "Comm_split"
+        | "Comm_split_type"
+        | "Comm_create"
+        | "Cart_create"
+        | "Cart_sub"
+        | "Graph_create"
+        | "Dist_graph_create"
+        | "Dist_graph_create_adjacent" => together(0),
+        "Comm_create_group" | "Comm_create_from_group" => Layout { kind: MpiKind::Collective, ..NONE },
+        "Win_create" => together(4),
+        "Win_allocate" | "Win_allocate_shared" => together(3),
+        "Win_create_dynamic" => together(1),
+        _ => return None,
+    })
+}
+
+/// What one PE does to the memory of another, or to a window.
+fn one_sided_call(routine: &str) -> Option<Layout> {
+    use Count::{One, Single};
+    let kind = |kind| Layout { kind, ..NONE };
+    Some(match routine {
+        "Put" | "Rput" | "Accumulate" | "Raccumulate" => {
+            one_sided(One(1), 2, 3, 7 + u8::from(routine.ends_with("ccumulate")))
+        }
+        "Get" | "Rget" => {
+            let put = one_sided(One(1), 2, 3, 7);
+            Layout { to: None, from: put.to, ..put }
+        }
+        "Get_accumulate" | "Rget_accumulate" => one_sided(One(1), 2, 6, 11),
+        "Fetch_and_op" => one_sided(Single, 2, 3, 6),
+        "Compare_and_swap" => one_sided(Single, 3, 4, 6),
+        "Win_lock" => Layout { to: Some(1), peers: Peers::Window(3), ..kind(MpiKind::OneSided) },
+        "Win_unlock" | "Win_flush" | "Win_flush_local" => {
+            Layout { to: Some(0), peers: Peers::Window(1), ..kind(MpiKind::OneSided) }
+        }
+        name if name.starts_with("Win_") => kind(MpiKind::OneSided),
+        _ => return None,
+    })
 }
 
 /// Whether a routine of the MPI library that works without other PEs does it: its name, then each argument and its type.

@@ -4,6 +4,7 @@
 //! packets stay inside, its links carry similar loads, few nodes only pass packets on, and what is
 //! left of the machine stays in large pieces. [`Machine`] knows what is dead and what is taken; a
 //! [`Search`] finds a [`NodeSet`].
+#![forbid(unsafe_code)]
 
 mod bound;
 mod connectivity;

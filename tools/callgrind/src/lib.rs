@@ -1,4 +1,5 @@
 //! Instructions, counted by callgrind: unlike processor time they do not differ from run to run.
+#![forbid(unsafe_code)]
 
 use std::process::Command;
 

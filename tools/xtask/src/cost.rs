@@ -111,24 +111,7 @@ pub(crate) fn cost(root: &Path, target: &Path, parts: &[Part], check: bool) -> R
         measure("then cargo build --release --workspace", &mut release(&["--workspace"]))?;
     }
     if has(Part::Change) {
-        run(cargo(&source, &build).args(["build", "--locked"]))?;
-        for (file, package, words) in CHANGES {
-            for word in words {
-                let what = match *word {
-                    "test" => format!("cargo test -p {package}"),
-                    word => format!("cargo {word}"),
-                };
-                let mut command = cargo(&source, &build);
-                command.args([word, "--locked"]);
-                if *word == "test" {
-                    command.args(["-p", package]);
-                }
-                // All is built before, so that only what the line changes is measured.
-                run(cargo(&source, &build).args(command.get_args()))?;
-                change_line(&source.join(file))?;
-                measure(&format!("a line of {file}, then {what}"), &mut command)?;
-            }
-        }
+        changes(&source, &build, &mut measure)?;
     }
     let mut tests = None;
     if has(Part::Test) {
@@ -148,6 +131,33 @@ pub(crate) fn cost(root: &Path, target: &Path, parts: &[Part], check: bool) -> R
         )),
         _ => Ok(text),
     }
+}
+
+/// Builds everything, then for each of [`CHANGES`] what a changed line takes.
+fn changes(
+    source: &Path,
+    build: &Path,
+    measure: &mut impl FnMut(&str, &mut Command) -> Result<f64, String>,
+) -> Result<(), String> {
+    run(cargo(source, build).args(["build", "--locked"]))?;
+    for (file, package, words) in CHANGES {
+        for word in words {
+            let what = match *word {
+                "test" => format!("cargo test -p {package}"),
+                word => format!("cargo {word}"),
+            };
+            let mut command = cargo(source, build);
+            command.args([word, "--locked"]);
+            if *word == "test" {
+                command.args(["-p", package]);
+            }
+            // All is built before, so that only what the line changes is measured.
+            run(cargo(source, build).args(command.get_args()))?;
+            change_line(&source.join(file))?;
+            measure(&format!("a line of {file}, then {what}"), &mut command)?;
+        }
+    }
+    Ok(())
 }
 
 /// A line of `./test` that says how a step has ended, or all of them.

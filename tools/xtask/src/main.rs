@@ -1,6 +1,6 @@
 //! `cargo xtask install` and `uninstall`: what `make install` is elsewhere. `cargo xtask deb` and `wheel`: the same as
 //! packages of Debian, and as one of Python; `release` makes all of a version. `cross` builds for aarch64, `cost` says what
-//! building and testing take.
+//! building and testing take, `structure` how the sources hang together.
 //!
 //! Programs, library, headers, documents and examples go below a prefix, in the layout in which
 //! `angara` and `oshcc` look for each other; with `--systemd` also the units, with the prefix filled in.
@@ -18,6 +18,7 @@ mod notices;
 mod portable;
 mod release;
 mod steps;
+mod structure;
 mod wheel;
 
 use cost::Part;
@@ -27,6 +28,7 @@ use machine::Machine;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use steps::{built, cargo_build};
+use structure::List;
 use wheel::Wheel;
 
 const USAGE: &str = "\
@@ -37,6 +39,7 @@ cargo xtask cross [--check]
 cargo xtask wheel [--out DIR] [--portable] [--machine MACHINE] [--from DIR]
 cargo xtask release [--out DIR] [--machine MACHINE] [--from DIR]
 cargo xtask cost [--only PARTS] [--check]
+cargo xtask structure [--json | --list KIND]
 
   --prefix DIR      where it will be used from [default: /usr/local]
   --destdir DIR     put this before every path, to make a package
@@ -50,7 +53,10 @@ cargo xtask cost [--only PARTS] [--check]
   --check           ask lintian, then install, use, upgrade and purge the packages in a Debian made for it;
                     needs root and Debian's archive; of cross: run the OpenSHMEM programs under QEMU;
                     of cost: fail if the demo takes longer to build than it may
-  --only PARTS      what to measure: demo, release, change, test, or several with commas [default: all]";
+  --only PARTS      what to measure: demo, release, change, test, or several with commas [default: all]
+  --list KIND       each with its place: circles, peers, functions, files, folders, comments or unsafe
+                    [default: a table of numbers]
+  --json            all of that, for programs";
 
 /// What to do, from the command line.
 #[derive(Default)]
@@ -63,6 +69,8 @@ struct Options {
     version: Option<String>,
     machine: Option<Machine>,
     parts: Option<Vec<Part>>,
+    list: Option<List>,
+    json: bool,
     systemd: bool,
     check: bool,
     portable: bool,
@@ -92,6 +100,7 @@ fn run(args: Vec<String>) -> Result<String, String> {
         "deb" => &["--out", "--version", "--check", "--from"],
         "cross" => &["--check"],
         "cost" => &["--only", "--check"],
+        "structure" => &["--json", "--list"],
         "wheel" => &["--out", "--portable", "--machine", "--from"],
         "release" => &["--out", "--machine", "--from"],
         "-h" | "--help" | "help" => return Ok(format!("{USAGE}\n")),
@@ -107,6 +116,9 @@ fn run(args: Vec<String>) -> Result<String, String> {
     }
     if task == "uninstall" {
         return install::uninstall(&prefix, options.destdir.as_deref());
+    }
+    if task == "structure" {
+        return structure::structure(&root(), options.list, options.json);
     }
     if task == "cross" {
         return cross::cross(&root(), &target()?, options.check);
@@ -173,7 +185,7 @@ fn options(mut args: impl Iterator<Item = String>, task: &str, takes: &[&str]) -
         if !takes.contains(&name.as_str()) {
             return Err(format!("unknown option {name} of {task}\n{USAGE}"));
         }
-        if matches!(name.as_str(), "--systemd" | "--check" | "--portable")
+        if matches!(name.as_str(), "--systemd" | "--check" | "--portable" | "--json")
             && let Some(value) = value
         {
             return Err(format!("{name} takes no value, such as `{value}`\n{USAGE}"));
@@ -186,6 +198,8 @@ fn options(mut args: impl Iterator<Item = String>, task: &str, takes: &[&str]) -
             "--systemd" => options.systemd = true,
             "--check" => options.check = true,
             "--portable" => options.portable = true,
+            "--json" => options.json = true,
+            "--list" => options.list = Some(List::named(&text("kind of what to list")?)?),
             "--machine" => options.machine = Some(Machine::named(&text("machine")?)?),
             "--only" => options.parts = Some(parts(&text("list of parts")?)?),
             "--version" => options.version = Some(text("version")?),

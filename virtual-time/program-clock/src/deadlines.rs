@@ -1,11 +1,11 @@
 //! Waiting until a time of a clock: for locks, semaphores, condition variables, threads and messages. What comes before is
 //! told at once; the time comes when all threads of the process wait.
 
-use crate::bells::Bell;
 use crate::clocks::{self, EPOCH, S};
 use crate::real::real;
-use crate::threads::{Ended, cancellable, nanoseconds, wait};
-use crate::{BEGIN_AT, LATEST, NS, fail, order, program};
+use crate::threads::{Ended, cancellable, nanoseconds, order, wait};
+use crate::wakes::Wakes;
+use crate::{BEGIN_AT, LATEST, NS, fail, program};
 use libc::{c_char, c_int, c_uint, c_void, clockid_t, mqd_t, pthread_t, size_t, ssize_t, timespec};
 
 /// Any of the objects that are waited for.
@@ -210,14 +210,14 @@ pub(crate) unsafe extern "C-unwind" fn mq_timedreceive(
 
 /// Waits for a condition variable until a time. It hears from the beginning on, while it has the mutex, who wakes the variable.
 fn wait_for_condition(condition: Object, mutex: Object, due: u64) -> c_int {
-    let bell = Bell::of(condition as usize).listen();
+    let wakes = Wakes::of(condition as usize).watch();
     // SAFETY: the caller's mutex, which is to be unlocked for the wait.
     let result = unsafe { libc::pthread_mutex_unlock(mutex.cast()) };
     if result != 0 {
         return result;
     }
-    let ended = wait(Some(due), |slice| bell.hears(slice.unwrap_or(0)).then_some(()));
-    drop(bell);
+    let ended = wait(Some(due), |slice| wakes.wait(slice.unwrap_or(0)).then_some(()));
+    drop(wakes);
     // SAFETY: the caller's mutex, which is to be unlocked for the wait.
     match (unsafe { libc::pthread_mutex_lock(mutex.cast()) }, ended) {
         (0, Ended::Due) => libc::ETIMEDOUT,
@@ -271,7 +271,7 @@ macro_rules! wakes {
         /// As the function of libc.
         #[unsafe(no_mangle)]
         pub(crate) unsafe extern "C-unwind" fn $name(condition: Object) -> c_int {
-            Bell::of(condition as usize).ring();
+            Wakes::of(condition as usize).add();
             real!($name: fn(Object) -> c_int)(condition)
         }
     )*};

@@ -1,36 +1,21 @@
 //! `syscall(SYS_futex, …)` with a time limit, as libstdc++ and Rust's standard library wait. Other system calls pass by.
 
-use crate::bells::Bell;
 use crate::deadlines::{deadline, wall};
-use crate::real::real;
+use crate::real::{FUTEX_PRIVATE, FUTEX_WAIT, FUTEX_WAKE, kernel_futex, system_call};
 use crate::sleeps::picoseconds;
 use crate::threads::{Ended, wait};
+use crate::wakes::Wakes;
 use crate::{fail, from_now, program};
 use libc::{c_long, timespec};
 
-pub(crate) const FUTEX_WAIT: c_long = 0;
-pub(crate) const FUTEX_WAKE: c_long = 1;
 const FUTEX_LOCK_PI: c_long = 6;
 const FUTEX_WAIT_BITSET: c_long = 9;
 const FUTEX_LOCK_PI2: c_long = 13;
 /// Operations that wake somebody: these, and requeue, cmp_requeue, wake_op, wake_bitset.
 const WAKES: [c_long; 5] = [FUTEX_WAKE, 3, 4, 5, 10];
-pub(crate) const FUTEX_PRIVATE: c_long = 128;
 const FUTEX_CLOCK_REALTIME: c_long = 256;
 /// The bits of a wait that any wake ends.
 const ANY: c_long = u32::MAX as c_long;
-
-/// The system call of libc.
-fn direct(number: c_long, a: [c_long; 6]) -> c_long {
-    real!(syscall: fn(c_long, c_long, c_long, c_long, c_long, c_long, c_long) -> c_long)(
-        number, a[0], a[1], a[2], a[3], a[4], a[5],
-    )
-}
-
-/// `futex` itself.
-pub(crate) fn kernel(arguments: [c_long; 6]) -> c_long {
-    direct(libc::SYS_futex, arguments)
-}
 
 /// # Safety
 /// As the function of libc, which takes as many arguments as the system call; the others are read and not used.
@@ -48,7 +33,7 @@ pub(crate) unsafe extern "C-unwind" fn syscall(
     match number {
         // SAFETY: the caller's.
         libc::SYS_futex if !program().is_real() => unsafe { futex(arguments) },
-        _ => direct(number, arguments),
+        _ => system_call(number, arguments),
     }
 }
 
@@ -59,9 +44,9 @@ unsafe fn futex(arguments: [c_long; 6]) -> c_long {
     let flags = operation & (FUTEX_PRIVATE | FUTEX_CLOCK_REALTIME);
     let command = operation & !(FUTEX_PRIVATE | FUTEX_CLOCK_REALTIME);
     if WAKES.contains(&command) {
-        Bell::of(word as usize).ring();
-        Bell::of(other as usize).ring();
-        return kernel(arguments);
+        Wakes::of(word as usize).add();
+        Wakes::of(other as usize).add();
+        return kernel_futex(arguments);
     }
     let limit = limit as *const timespec;
     let clock = match flags & FUTEX_CLOCK_REALTIME != 0 || command == FUTEX_LOCK_PI {
@@ -75,7 +60,7 @@ unsafe fn futex(arguments: [c_long; 6]) -> c_long {
         (FUTEX_WAIT_BITSET | FUTEX_LOCK_PI | FUTEX_LOCK_PI2, Some(_)) => deadline(clock, limit),
         _ => None,
     };
-    let Some(until) = until else { return kernel(arguments) };
+    let Some(until) = until else { return kernel_futex(arguments) };
     let is_lock = [FUTEX_LOCK_PI, FUTEX_LOCK_PI2].contains(&command);
     let how = match is_lock {
         true => operation,
@@ -83,16 +68,16 @@ unsafe fn futex(arguments: [c_long; 6]) -> c_long {
         false => FUTEX_WAIT_BITSET | flags & FUTEX_PRIVATE,
     };
     let bits = if command == FUTEX_WAIT { ANY } else { bits };
-    let bell = Bell::of(word as usize).listen();
+    let wakes = Wakes::of(word as usize).watch();
     let mut is_first = true;
     let ended = wait(Some(until), |slice| {
         let end = wall(if is_lock { clock } else { libc::CLOCK_MONOTONIC }, slice.unwrap_or(0));
-        let result = kernel([word, how, value, &raw const end as c_long, other, bits]);
+        let result = kernel_futex([word, how, value, &raw const end as c_long, other, bits]);
         // SAFETY: the thread's own `errno`.
         let errno = if result < 0 { unsafe { *libc::__errno_location() } } else { 0 };
         let was_first = std::mem::replace(&mut is_first, false);
         match errno {
-            libc::ETIMEDOUT => (!is_lock && bell.has_rung()).then_some(0),
+            libc::ETIMEDOUT => (!is_lock && wakes.are_more()).then_some(0),
             // The change it waited for came after the last look.
             libc::EAGAIN if !was_first && !is_lock => Some(0),
             _ => Some(result),

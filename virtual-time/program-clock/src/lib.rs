@@ -6,30 +6,27 @@
 //! 2026-01-01 00:00:01 UTC. Processor time is virtual time, too. Children of the program have real time, and so has the
 //! library on which it communicates.
 //!
-//! A process may have several PEs, which take [`turns`]: then each has a clock of its own.
+//! A process may have several PEs, which take [`threads::turns`]: then each has a clock of its own.
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod alarms;
-mod bells;
 mod clocks;
 mod deadlines;
 mod futex;
-mod order;
 mod pauses;
-mod quiet;
 mod random;
 mod real;
 mod sleeps;
-mod start;
 mod threads;
 mod timers;
 #[cfg(target_arch = "x86_64")]
 mod tsc;
-mod turns;
 mod waits;
+mod wakes;
 
 use angara_abi::program_clock::ProgramClock;
+use threads::{order, turns};
 
 /// Picoseconds of a nanosecond and of a microsecond.
 const NS: u64 = 1_000;

@@ -2,7 +2,7 @@
 //! number of the PE. So a program that seeds its own generator, or Python's and Rust's hashes, with them runs as before.
 
 use crate::real::real;
-use crate::turns;
+use crate::threads::turns;
 use crate::{fail, program};
 use angara_abi::program_clock::ENV_SEED;
 use angara_abi::random::{STEP, mix};

@@ -1,6 +1,6 @@
-//! The functions that ours come before.
+//! The functions that ours come before, and system calls by them.
 
-use libc::{c_char, c_void};
+use libc::{c_char, c_long, c_void};
 use std::ffi::CStr;
 
 /// The next function of this name that the loader knows.
@@ -27,3 +27,20 @@ macro_rules! real {
     }};
 }
 pub(crate) use real;
+
+/// Operations of `futex`, and the flag of words that one process has for itself.
+pub(crate) const FUTEX_WAIT: c_long = 0;
+pub(crate) const FUTEX_WAKE: c_long = 1;
+pub(crate) const FUTEX_PRIVATE: c_long = 128;
+
+/// The system call of libc.
+pub(crate) fn system_call(number: c_long, a: [c_long; 6]) -> c_long {
+    real!(syscall: fn(c_long, c_long, c_long, c_long, c_long, c_long, c_long) -> c_long)(
+        number, a[0], a[1], a[2], a[3], a[4], a[5],
+    )
+}
+
+/// `futex` itself.
+pub(crate) fn kernel_futex(arguments: [c_long; 6]) -> c_long {
+    system_call(libc::SYS_futex, arguments)
+}

@@ -2,8 +2,8 @@
 
 use crate::clocks::{self, S};
 use crate::deadlines::deadline;
-use crate::threads::{Ended, cancellable, give_way, nanoseconds, wait};
-use crate::{LATEST, NS, fail, from_now, order, pass, program};
+use crate::threads::{Ended, cancellable, give_way, nanoseconds, order, wait};
+use crate::{LATEST, NS, fail, from_now, pass, program};
 use angara_abi::program_clock::YIELD_COST;
 use libc::{c_int, c_uint, clockid_t, timespec, useconds_t};
 

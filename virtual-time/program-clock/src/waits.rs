@@ -3,8 +3,8 @@
 
 use crate::real::real;
 use crate::sleeps::picoseconds;
-use crate::threads::{Ended, cancellable, nanoseconds, wait};
-use crate::{LATEST, NS, US, fail, from_now, order, program};
+use crate::threads::{Ended, cancellable, nanoseconds, order, wait};
+use crate::{LATEST, NS, US, fail, from_now, program};
 use libc::{c_int, c_void, epoll_event, fd_set, mmsghdr, nfds_t, pollfd, sembuf, sigset_t, size_t, timespec, timeval};
 
 /// Asks `look` with limits on the wall, in nanoseconds, until it finds something; nothing when `limit` picoseconds have passed.

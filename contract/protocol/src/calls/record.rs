@@ -356,6 +356,26 @@ mod tests {
         })
     }
 
+    fn meet() -> impl Strategy<Value = Action> {
+        (any::<(u32, i32, [u32; 3], [u64; 2])>(), 0..9u8, [memory(), memory(), memory()]).prop_map(
+            |((start, stride, [size, stream, root], [dest_len, source_len]), meeting, [dest, source, work])| {
+                Action::Meet {
+                    meeting: Meeting::from_bits(meeting).unwrap(),
+                    members: Members { start, stride, size, stream },
+                    root,
+                    dest,
+                    dest_len,
+                    source,
+                    source_len,
+                    work: match work {
+                        Memory::Symmetric(place) => Some(place),
+                        Memory::Private(_) => None,
+                    },
+                }
+            },
+        )
+    }
+
     fn action() -> impl Strategy<Value = Action> {
         let put = (any::<(u16, u32, bool, Option<u64>)>(), memory(), memory(), blocks()).prop_map(
             |((ctx, pe, blocking, value), remote, local, blocks)| Action::Put {
@@ -390,23 +410,6 @@ mod tests {
                 Action::Wait { at, count, comparison, satisfied, test }
             },
         );
-        let meet = (any::<(u32, i32, [u32; 3], [u64; 2])>(), 0..9u8, [memory(), memory(), memory()]).prop_map(
-            |((start, stride, [size, stream, root], [dest_len, source_len]), meeting, [dest, source, work])| {
-                Action::Meet {
-                    meeting: Meeting::from_bits(meeting).unwrap(),
-                    members: Members { start, stride, size, stream },
-                    root,
-                    dest,
-                    dest_len,
-                    source,
-                    source_len,
-                    work: match work {
-                        Memory::Symmetric(place) => Some(place),
-                        Memory::Private(_) => None,
-                    },
-                }
-            },
-        );
         let access = (any::<(u32, u64, bool, bool)>(), memory())
             .prop_map(|((pe, len, writes, atomic), at)| Action::Access { pe, at, len, writes, atomic });
         let mpi =
@@ -426,7 +429,7 @@ mod tests {
             get,
             atomic,
             wait,
-            meet,
+            meet(),
             quiet,
             lock,
             access,

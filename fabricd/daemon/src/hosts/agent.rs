@@ -44,41 +44,24 @@ impl Daemon {
         tracing::info!(job = id.number(), uid, user = name.unwrap_or_default(), "starting programs for another host");
         let mut incoming = self.cluster.streams.open(stream, from);
         let daemon = self.clone();
-        // Somebody else's agent may have become any program of hers, which root's signals must not reach.
-        let own = identity.is_none();
-        let pid = child.id().and_then(|id| Pid::from_raw(id as i32));
-        // Fails only if it is already gone; it is waited for below, so the number is nobody else's.
-        let signal = move |signal| {
-            if let Some(pid) = pid.filter(|_| own) {
-                let _ = kill_process(pid, signal);
-            }
+        let half = OtherHalf {
+            job: id,
+            uid,
+            pid: child.id().and_then(|id| Pid::from_raw(id as i32)),
+            own: identity.is_none(),
         };
         tokio::task::spawn_local(async move {
             let Some(messages) = &daemon.cluster.messages else { return };
-            let feeder = &daemon;
-            let feed = async move {
+            let feed = async {
                 while let Some(bytes) = incoming.recv().await {
                     if input.write_all(&bytes).await.is_err() {
                         break;
                     }
-                    feeder.cluster.streams.take(messages, stream, bytes.len());
+                    daemon.cluster.streams.take(messages, stream, bytes.len());
                 }
-                // Its end tells the agent to end everything, which it cannot do while it is stopped.
+                // Its end tells the agent to end everything.
                 drop(input);
-                signal(Signal::CONT);
-                tokio::time::sleep(ENDING).await;
-                tracing::warn!(
-                    job = id.number(),
-                    uid,
-                    ?pid,
-                    own,
-                    "the launcher's other half did not end within {ENDING:?}"
-                );
-                if own {
-                    // The kernel kills its PEs with it.
-                    signal(Signal::KILL);
-                    std::future::pending::<()>().await;
-                }
+                half.must_end().await;
             };
             let mut complaint = Vec::new();
             let listen = async {
@@ -99,18 +82,49 @@ impl Daemon {
                 _ = async { tokio::join!(listen, speak) } => {}
             }
             let status = child.wait().await.map_or_else(|e| e.to_string(), |s| s.to_string());
-            let said = String::from_utf8_lossy(&complaint);
-            if !said.is_empty() || !status.ends_with(": 0") {
-                tracing::warn!(
-                    job = id.number(),
-                    uid,
-                    %status,
-                    said = said.trim(),
-                    "the launcher's other half had trouble"
-                );
-            }
+            half.log_end(&status, &complaint);
         });
         Ok(())
+    }
+}
+
+/// A launcher's other half that runs.
+struct OtherHalf {
+    job: JobId,
+    uid: u32,
+    pid: Option<Pid>,
+    /// It is of this daemon's user. Somebody else's may have become any program of hers, which root's signals must not reach.
+    own: bool,
+}
+
+impl OtherHalf {
+    fn signal(&self, signal: Signal) {
+        // Fails only if it is already gone; it has not been waited for, so the number is nobody else's.
+        if let Some(pid) = self.pid.filter(|_| self.own) {
+            let _ = kill_process(pid, signal);
+        }
+    }
+
+    /// Waits for its end, which somebody else notices. Returns if it does not end, and may not be killed.
+    async fn must_end(&self) {
+        // While it is stopped it cannot end.
+        self.signal(Signal::CONT);
+        tokio::time::sleep(ENDING).await;
+        let (job, uid, pid, own) = (self.job.number(), self.uid, self.pid, self.own);
+        tracing::warn!(job, uid, ?pid, own, "the launcher's other half did not end within {ENDING:?}");
+        if own {
+            // The kernel kills its PEs with it.
+            self.signal(Signal::KILL);
+            std::future::pending::<()>().await;
+        }
+    }
+
+    fn log_end(&self, status: &str, complaint: &[u8]) {
+        let said = String::from_utf8_lossy(complaint);
+        if !said.is_empty() || !status.ends_with(": 0") {
+            let (job, uid) = (self.job.number(), self.uid);
+            tracing::warn!(job, uid, %status, said = said.trim(), "the launcher's other half had trouble");
+        }
     }
 }
 

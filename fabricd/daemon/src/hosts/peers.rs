@@ -6,7 +6,7 @@ use crate::ask;
 use crate::daemon::Daemon;
 use crate::failure::failure;
 use crate::jobs::job::{Owner, Program, other_architecture, unknown};
-use crate::jobs::placement::check_memory;
+use crate::jobs::plan::placement::check_memory;
 use crate::users::accounts;
 use angara_abi::JobId;
 use angara_abi::job::JobState;

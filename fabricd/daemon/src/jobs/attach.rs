@@ -1,7 +1,7 @@
 //! Processes become PEs of a job, and leave it.
 
 use super::job::{Attached, Job, PeState, Program, other_architecture, show_segments};
-use super::placement::check_static_memory;
+use super::plan::placement::check_static_memory;
 use crate::ask::{ask, tell};
 use crate::daemon::Daemon;
 use crate::failure::{failure, no_memory};

@@ -8,7 +8,7 @@
 use super::descriptor::{JobDescriptor, NewJob, OpenJob};
 use super::job::{Job, Owner, PeState, random_key};
 use super::open::all_seats;
-use super::plan::{Layout, Reservation, Site, barrier, layout, reserve};
+use super::plan::{Layout, Reservation, Share, Site, barrier, layout, reserve};
 use crate::ask::ask;
 use crate::daemon::Daemon;
 use crate::failure::{failure, no_memory};
@@ -36,6 +36,17 @@ use tokio::time::Instant;
 /// How often a job is tried to be made while hosts come and go, and how long between.
 const ATTEMPTS: usize = 50;
 const PAUSE: Duration = Duration::from_millis(10);
+
+/// Checks that the host which makes the job knows its endpoints here as they were reserved.
+fn agree_on_endpoints(new: &NewJob, share: &Share, open: &OpenJob) -> Result<(), Failure> {
+    if open.endpoints.len() != new.nodes.len() {
+        return Err(failure("not one endpoint for each PE", "use daemons of one version"));
+    }
+    if share.pes.iter().zip(&share.entries).any(|(pe, entry)| open.endpoints[*pe] != entry.endpoint) {
+        return Err(failure("its PEs here have other endpoints now", "start the job again"));
+    }
+    Ok(())
+}
 
 /// A host's answer in the first phase.
 struct Offer {
@@ -289,24 +300,8 @@ impl Daemon {
         Ok((endpoints, crowded, cores))
     }
 
-    /// Second phase: the job exists from now on.
-    pub(crate) async fn open(self: &Rc<Self>, owner: Owner, open: OpenJob) -> Result<(), Failure> {
-        let reservation = self.jobs.reservations.borrow_mut().remove(&open.id);
-        let Some(Reservation { coordinator, new, share, seats }) = reservation else {
-            return Err(failure(format!("nothing is reserved for job {}", open.id), "try again"));
-        };
-        let give_back = || {
-            self.jobs.endpoints.borrow_mut().give_back(&share.entries);
-            self.jobs.seats_changed.notify_waiters();
-        };
-        if open.endpoints.len() != new.nodes.len() {
-            give_back();
-            return Err(failure("not one endpoint for each PE", "use daemons of one version"));
-        }
-        if share.pes.iter().zip(&share.entries).any(|(pe, entry)| open.endpoints[*pe] != entry.endpoint) {
-            give_back();
-            return Err(failure("its PEs here have other endpoints now", "start the job again"));
-        }
+    /// Memory of the PEs of a job that live here, and what all are told of each other.
+    fn memory_of(&self, new: &NewJob, share: &Share, open: &OpenJob) -> Result<JobMemory, Failure> {
         let shape = self.options.shape;
         let geometry = Geometry {
             pes: new.nodes.len(),
@@ -326,13 +321,24 @@ impl Daemon {
         share.pes.iter().for_each(|pe| here[*pe] = true);
         let identity = Identity { id: new.id, slot: new.slot, generation: new.generation, uid: new.uid };
         let ring_only = new.spec.path == Path::Ring;
-        let mut memory =
-            JobMemory::create(identity, &geometry, entries, here, ring_only, &self.source).map_err(|e| {
-                give_back();
-                no_memory("the job", &e)
-            })?;
+        let mut memory = JobMemory::create(identity, &geometry, entries, here, ring_only, &self.source)
+            .map_err(|e| no_memory("the job", &e))?;
         memory.set = new.set.clone();
-        let memory = Arc::new(memory);
+        Ok(memory)
+    }
+
+    /// Second phase: the job exists from now on.
+    pub(crate) async fn open(self: &Rc<Self>, owner: Owner, open: OpenJob) -> Result<(), Failure> {
+        let reservation = self.jobs.reservations.borrow_mut().remove(&open.id);
+        let Some(Reservation { coordinator, new, share, seats }) = reservation else {
+            return Err(failure(format!("nothing is reserved for job {}", open.id), "try again"));
+        };
+        let give_back = || {
+            self.jobs.endpoints.borrow_mut().give_back(&share.entries);
+            self.jobs.seats_changed.notify_waiters();
+        };
+        let made = agree_on_endpoints(&new, &share, &open).and_then(|()| self.memory_of(&new, &share, &open));
+        let memory = Arc::new(made.inspect_err(|_| give_back())?);
         let (id, uid) = (new.id, new.uid);
         self.log_of(uid, |left_out| {
             let spec = &new.spec;

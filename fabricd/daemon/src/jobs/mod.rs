@@ -1,10 +1,9 @@
 //! Jobs and their PEs, from the request to the report.
 //!
-//! [`table`] holds them. `create` makes a job on all hosts: [`placement`] says which node each PE lives on, [`plan`] what it
-//! needs here,
-//! and [`descriptor`] is what other hosts are told. [`job`] is the result. Then `attach` has processes
+//! [`table`] holds them. `create` makes a job on all hosts: [`plan`] says which node each PE
+//! lives on and what it needs here, and [`descriptor`] is what other hosts are told. [`job`] is the result. Then `attach` has processes
 //! become its PEs, `lives` looks after PEs that leave and others that wait for them, `report` gathers traffic from all
-//! hosts (`merge`), and `end` ends it. `open` is about jobs whose PEs are seats that processes take and leave, [`inside`] about
+//! hosts, and `end` ends it. `open` is about jobs whose PEs are seats that processes take and leave, [`inside`] about
 //! PEs that are in the daemon's own process. [`member`] is what any PE may ask for.
 
 mod attach;
@@ -15,11 +14,8 @@ pub mod inside;
 pub(crate) mod job;
 mod lives;
 pub(crate) mod member;
-mod merge;
 pub(crate) mod open;
 mod patience;
-pub(crate) mod placement;
 pub(crate) mod plan;
 mod report;
-mod sets;
 pub(crate) mod table;

@@ -7,8 +7,8 @@
 //! nobody has been in for a while ends.
 
 use super::job::{Job, Owner, PeState};
-use super::placement::check_memory;
 use super::plan::check_descriptors;
+use super::plan::placement::check_memory;
 use crate::ask::ask;
 use crate::daemon::Daemon;
 use crate::failure::{failure, no_memory};

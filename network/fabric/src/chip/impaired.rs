@@ -8,10 +8,10 @@
 //! Such packets are in the far queue already, without a time from which they may ask for an output. After
 //! [`FAILURES_MAX`] failures in a row the link is taken out of service. `docs/explain/model.md` has the rules.
 
-use super::events::EventKind;
-use super::listen::At;
+use super::observe::listen::At;
 use super::slots::NEVER;
 use super::state::Chip;
+use super::time::events::EventKind;
 use crate::faults::{numbers, span};
 use crate::packet::{NO_QUEUE, PacketHandle, encode, flag, rate};
 use crate::rng::{Purpose, below, draw};

@@ -3,7 +3,7 @@
 //! [`layout`] numbers queues and outputs, [`crossbar`] remembers what is in them, [`router`] moves packets, [`arbiter`]
 //! decides who gets an output, [`slots`] knows the room behind it, [`impaired`] what befalls packets on a link, [`reroute`]
 //! what becomes of them when routes change ([`degraded`] is the state of both), [`observe`] what is counted, traced and
-//! captured, [`listen`] what captures hear. What the adapter must hear of is left in a list of [`Notice`]s.
+//! captured. [`time`] has the events to come, and how long flits take. What the adapter must hear of is left in a list of [`Notice`]s.
 
 mod alone;
 mod arbiter;
@@ -11,28 +11,25 @@ mod crossbar;
 mod crossing;
 mod degraded;
 mod edge;
-mod events;
 mod impaired;
 pub(crate) mod layout;
-mod listen;
 mod observe;
 mod raw;
 mod reroute;
 mod router;
 mod slots;
 mod state;
-mod tick;
-mod timing;
+mod time;
 
 pub(crate) use edge::{Ends, Streams};
-pub(crate) use events::{Event, EventKind};
-pub(crate) use listen::At;
 pub use observe::capture::{Filter, Heard, LISTENERS_MAX};
 pub use observe::counters::NodeCounters;
+pub(crate) use observe::listen::At;
 pub use observe::occupancy::ChannelUse;
 pub use observe::records::{Delivery, Inconsistent, Injection, LinkLoad, Lost, Totals, TrafficClass};
 pub use observe::trace::{Stage, TraceEvent, Tracer};
 pub use raw::Crossing;
 pub(crate) use slots::{NEVER, SLOTS_MAX};
 pub(crate) use state::{Chip, ChipConfig, Injected, Notice};
-pub(crate) use tick::Network;
+pub(crate) use time::events::{Event, EventKind};
+pub(crate) use time::tick::Network;

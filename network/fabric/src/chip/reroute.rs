@@ -13,9 +13,9 @@
 //! This is what one fabric does that models the whole network. Parts of one cannot see each other's packets and
 //! change together: see [`crate::Fabric::recover`].
 
-use super::events::EventKind;
 use super::layout::{DATA_VCS, Q_SPECIAL};
 use super::state::Chip;
+use super::time::events::EventKind;
 use crate::packet::{NO_QUEUE, Packet, PacketHandle, flag, rate};
 use crate::routes::{PartId, Routes, Ways};
 use crate::types::Outage;

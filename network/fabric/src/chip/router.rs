@@ -8,11 +8,11 @@
 //! `docs/explain/model.md`, section 4, states the rules.
 
 use super::crossbar::{Asks, Input};
-use super::events::EventKind;
 use super::layout::{ADAPTIVE, LANE_ADAPTIVE, LANES, UP};
-use super::listen::At;
+use super::observe::listen::At;
 use super::slots::NEVER;
 use super::state::{Chip, Injected, Notice};
+use super::time::events::EventKind;
 use crate::bits::bits;
 use crate::packet::{NO_QUEUE, PacketHandle, flag, rate};
 use crate::routes::{NONE, Way};

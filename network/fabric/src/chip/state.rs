@@ -3,12 +3,12 @@
 use super::crossbar::Routers;
 use super::degraded::Degraded;
 use super::edge::Edge;
-use super::events::Events;
 use super::layout::Layout;
 use super::observe::Observers;
 use super::raw::Raw;
 use super::slots::Slots;
-use super::timing::Timing;
+use super::time::events::Events;
+use super::time::timing::Timing;
 use crate::config::Params;
 use crate::packet::{PacketHandle, Packets, Payloads};
 use crate::routes::{Net, Routes, Way};

@@ -76,13 +76,8 @@ impl Line {
 
 const KEY: &[u8] = b"a key that only hosts 0 and 1 know";
 
-#[test]
-fn nothing_hostile_is_accepted() {
-    let seed = number("TRUNK_SEED", 1);
-    let count = number("TRUNK_HOSTILE", 100_000);
-    println!("again: TRUNK_SEED={seed} TRUNK_HOSTILE={count} cargo test --release -p angara-trunk hostile::");
-    let mut random = Random::new(seed);
-
+/// A trunk that works, and datagrams by their receiver: its own, and others that look alike.
+fn overheard() -> (Line, Vec<(usize, Vec<u8>)>) {
     // An eavesdropper has an older session of these hosts, and sessions with another key, of another
     // cluster, and of the same hosts after a restart with the same clock.
     let mut recorded: Vec<(usize, Vec<u8>)> = Vec::new();
@@ -100,37 +95,53 @@ fn nothing_hostile_is_accepted() {
     for (to, datagrams) in line.carried.iter_mut().enumerate() {
         recorded.extend(datagrams.drain(..).map(|d| (to, d)));
     }
+    (line, recorded)
+}
 
+/// What somebody hostile makes of a datagram, and the end that gets it.
+fn spoilt(random: &mut Random, mut to: usize, genuine: &[u8]) -> (usize, Vec<u8>) {
+    let mut frame = genuine.to_vec();
+    let bytes = |random: &mut Random, n| (0..n).map(|_| random.draw() as u8).collect::<Vec<u8>>();
+    match random.below(7) {
+        0 => {
+            let n = random.below(2_000);
+            frame = bytes(random, n);
+        }
+        1 => {
+            // A good header, the rest random.
+            let n = random.below(200);
+            frame.truncate(24);
+            frame.extend(bytes(random, n));
+        }
+        2 => frame.truncate(random.below(frame.len() as u64) as usize),
+        3 => {
+            let bit = random.below(8 * frame.len() as u64) as usize;
+            frame[bit / 8] ^= 1 << (bit % 8);
+        }
+        4 => {
+            // Another packet number on a genuine frame, or any other field of the header.
+            let at = random.below(24) as usize;
+            frame[at] = frame[at].wrapping_add(1 + random.below(255) as u8);
+        }
+        5 => to = 1 - to,
+        _ => {}
+    }
+    (to, frame)
+}
+
+#[test]
+fn nothing_hostile_is_accepted() {
+    let seed = number("TRUNK_SEED", 1);
+    let count = number("TRUNK_HOSTILE", 100_000);
+    println!("again: TRUNK_SEED={seed} TRUNK_HOSTILE={count} cargo test --release -p angara-trunk hostile::");
+    let mut random = Random::new(seed);
+
+    let (mut line, recorded) = overheard();
     let before: Vec<_> = line.ends.iter().map(|e| e.stats().refused.total()).collect();
     let (mut refused, mut answered) = ([0u64; 2], 0u64);
     for i in 0..count {
         let (meant_for, genuine) = &recorded[random.below(recorded.len() as u64) as usize];
-        let (mut to, mut frame) = (*meant_for, genuine.clone());
-        let bytes = |random: &mut Random, n| (0..n).map(|_| random.draw() as u8).collect::<Vec<u8>>();
-        match random.below(7) {
-            0 => {
-                let n = random.below(2_000);
-                frame = bytes(&mut random, n);
-            }
-            1 => {
-                // A good header, the rest random.
-                let n = random.below(200);
-                frame.truncate(24);
-                frame.extend(bytes(&mut random, n));
-            }
-            2 => frame.truncate(random.below(frame.len() as u64) as usize),
-            3 => {
-                let bit = random.below(8 * frame.len() as u64) as usize;
-                frame[bit / 8] ^= 1 << (bit % 8);
-            }
-            4 => {
-                // Another packet number on a genuine frame, or any other field of the header.
-                let at = random.below(24) as usize;
-                frame[at] = frame[at].wrapping_add(1 + random.below(255) as u8);
-            }
-            5 => to = 1 - to,
-            _ => {}
-        }
+        let (to, mut frame) = spoilt(&mut random, *meant_for, genuine);
         let end = &mut line.ends[to];
         match end.handle_datagram(line.now, &mut frame) {
             Err(Refused::Violation(what)) => panic!("frame {i} was believed: {what}"),

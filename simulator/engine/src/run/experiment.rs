@@ -259,15 +259,7 @@ impl Keys {
         let workload = self.workload.clone().unwrap_or_default();
         self.refuse_unused(&workload)?;
         let lengths = self.lengths(router, &workload)?;
-        let (profile, buffer, vcs) = match (router, machine) {
-            (Router::Angara, machine) => self.angara(&lengths, machine)?,
-            (Router::Generic, None) => self.generic(&lengths)?,
-            (Router::Generic, Some(machine)) => {
-                let why = "a machine file describes the chip: use router angara, or leave it out";
-                let key = if self.machine.is_some() { "machine" } else { "set" };
-                return Err((Error::invalid(key, &machine.name, why), key));
-            }
-        };
+        let (profile, buffer, vcs) = self.profile(router, &lengths, machine)?;
         let (switching, hold_switch) = switching_of(&profile);
         let seed = self.seed.unwrap_or(1);
         let faults = self.faults(&shape, router)?;
@@ -323,13 +315,30 @@ impl Keys {
             layout,
             workload,
         };
-        // A workload may object to itself or to the setting it names.
-        experiment.workload.workload.check(&experiment).map_err(|e| {
+        self.ask_workload(&experiment)?;
+        Ok(experiment)
+    }
+
+    /// A workload may object to itself or to the setting it names.
+    fn ask_workload(&self, experiment: &Experiment) -> Blamed<()> {
+        experiment.workload.workload.check(experiment).map_err(|e| {
             let named = ["router", "topology", "fault", "routing", "trace", "threads"];
             let key = named.into_iter().find(|key| matches!(&e, Error::Invalid { what, .. } if what == key));
             (e, key.filter(|key| self.gives(key)).unwrap_or("workload"))
-        })?;
-        Ok(experiment)
+        })
+    }
+
+    /// The router as the network has it, flits of a buffer, and virtual channels.
+    fn profile(&self, router: Router, lengths: &Lengths, machine: Option<Machine>) -> Blamed<(Profile, u16, u8)> {
+        match (router, machine) {
+            (Router::Angara, machine) => self.angara(lengths, machine),
+            (Router::Generic, None) => self.generic(lengths),
+            (Router::Generic, Some(machine)) => {
+                let why = "a machine file describes the chip: use router angara, or leave it out";
+                let key = if self.machine.is_some() { "machine" } else { "set" };
+                Err((Error::invalid(key, &machine.name, why), key))
+            }
+        }
     }
 
     /// The machine asked for, as changed.

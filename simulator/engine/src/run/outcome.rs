@@ -215,20 +215,7 @@ impl Outcome {
             );
             line("probe", text);
         }
-        if let Some(l) = &self.links {
-            let busiest = l.busiest.first().map_or(String::new(), |b| format!(" ({})", b.link));
-            let text = format!(
-                "mean {:.4}, largest {:.4} flits per cycle{busiest}",
-                l.mean_flits_per_cycle, l.max_flits_per_cycle
-            );
-            line("links", text);
-            if l.crc_errors + l.replays > 0 {
-                line("", format!("{} packets with a wrong checksum, {} sent again", l.crc_errors, l.replays));
-            }
-            if l.duplicates + l.reordered > 0 {
-                line("", format!("{} packets came twice, {} before one sent earlier", l.duplicates, l.reordered));
-            }
-        }
+        self.links.iter().flat_map(lines_of_links).for_each(|(name, text)| line(name, text));
         line(
             "measured",
             format!("{} messages in {} cycles after {}", self.packets, self.measured_cycles, self.warmup_cycles),
@@ -243,6 +230,20 @@ impl Outcome {
         line("simulated in", speed);
         out
     }
+}
+
+/// What links carried, and how often they failed, if they did.
+fn lines_of_links(l: &links::Summary) -> Vec<(&'static str, String)> {
+    let busiest = l.busiest.first().map_or(String::new(), |b| format!(" ({})", b.link));
+    let (mean, most) = (l.mean_flits_per_cycle, l.max_flits_per_cycle);
+    let mut lines = vec![("links", format!("mean {mean:.4}, largest {most:.4} flits per cycle{busiest}"))];
+    if l.crc_errors + l.replays > 0 {
+        lines.push(("", format!("{} packets with a wrong checksum, {} sent again", l.crc_errors, l.replays)));
+    }
+    if l.duplicates + l.reordered > 0 {
+        lines.push(("", format!("{} packets came twice, {} before one sent earlier", l.duplicates, l.reordered)));
+    }
+    lines
 }
 
 /// Largest resident memory of this process, bytes; 0 if the system does not say.

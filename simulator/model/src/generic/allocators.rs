@@ -254,25 +254,7 @@ impl<T: Route, const N: usize, const P: usize, const W: usize, const A: bool> Ro
                 router.compete(i, &self.pool);
             }
         }
-        // Every flit's credit goes back when it leaves; as flits leave without a gap and a packet
-        // that uses them also comes one flit per cycle, all may be counted from the first on.
-        match near.wire {
-            Wire::Router => {
-                let channel = near.peer + v;
-                self.calendar
-                    .soon(GRANT_TO_CREDIT + usize::from(near.extra), channel)
-                    .credits
-                    .push((channel, flits as u32));
-            }
-            Wire::Away => {
-                let message = Message::Credit { channel: near.peer + v, flits };
-                self.outgoing.push((near.part, now + GRANT_TO_CREDIT as u64 + u64::from(near.extra), message));
-            }
-            _ => {
-                let s = near.peer * self.vcs + v;
-                self.calendar.soon(GRANT_TO_SOURCE_CREDIT, base).source_credits.push((s, flits as u32));
-            }
-        }
+        self.give_back(&near, v, flits, base);
         if self.tracer.on() {
             let place = (self.first_router + r, o, ov);
             self.tracer.note(h, self.clock.time(now), place, Stage::SwitchGranted);
@@ -298,6 +280,34 @@ impl<T: Route, const N: usize, const P: usize, const W: usize, const A: bool> Ro
         self.counters.packet_hops += 1;
         self.counters.flit_hops += flits as u64;
         !streams
+    }
+
+    /// Room in channel `v` of a port, which `flits` of a packet leave, goes back to whoever filled it.
+    #[inline(always)]
+    fn give_back(&mut self, near: &Port, v: u32, flits: u16, base: u32) {
+        // Every flit's credit goes back when it leaves; as flits leave without a gap and a packet
+        // that uses them also comes one flit per cycle, all may be counted from the first on.
+        match near.wire {
+            Wire::Router => {
+                let channel = near.peer + v;
+                self.calendar
+                    .soon(GRANT_TO_CREDIT + usize::from(near.extra), channel)
+                    .credits
+                    .push((channel, flits as u32));
+            }
+            Wire::Away => {
+                let message = Message::Credit { channel: near.peer + v, flits };
+                self.outgoing.push((
+                    near.part,
+                    self.calendar.now + GRANT_TO_CREDIT as u64 + u64::from(near.extra),
+                    message,
+                ));
+            }
+            _ => {
+                let s = near.peer * self.vcs + v;
+                self.calendar.soon(GRANT_TO_SOURCE_CREDIT, base).source_credits.push((s, flits as u32));
+            }
+        }
     }
 
     /// The packet's next router is in another part.

@@ -432,6 +432,35 @@ pub fn run_with_faults(grid: &Grid, p: &Angara, sent: &[Sent], faults: &[(u64, F
     run_in_sets(grid, p, sent, faults, &[], seed)
 }
 
+impl World<'_> {
+    /// Puts every packet into its injection queue; an interface takes one after the other.
+    fn queue_all(&mut self, rate: (u64, u64)) {
+        let (p, nodes) = (self.p, self.grid.nodes() as usize);
+        let mut interfaces = vec![0; nodes * p.channels as usize];
+        for (packet, s) in self.sent.iter().enumerate() {
+            let begins = s.at.max(interfaces[s.src as usize]);
+            interfaces[s.src as usize] = begins + span(s.flits, rate);
+            let ready = begins + p.injection + p.router;
+            self.instants.insert(ready);
+            self.stays.push(Stay {
+                packet,
+                node: s.src / p.channels as u32,
+                travels: None,
+                vc: if s.adaptive { 2 } else { s.request as usize },
+                ready,
+                posted: None,
+                escaped: None,
+                route: Vec::new(),
+                left: None,
+                freed: NEVER,
+                rate,
+                whole: false,
+                routers: 0,
+            });
+        }
+    }
+}
+
 /// A network divided by node sets: the nodes of each that send and receive, and those that pass packets on.
 pub fn run_in_sets(
     grid: &Grid,
@@ -468,28 +497,7 @@ pub fn run_in_sets(
         now: 0,
     };
     let rate = (p.flit_internal.num as u64, p.flit_internal.den as u64);
-    let mut interfaces = vec![0; nodes * p.channels as usize];
-    for (packet, s) in sent.iter().enumerate() {
-        let begins = s.at.max(interfaces[s.src as usize]);
-        interfaces[s.src as usize] = begins + span(s.flits, rate);
-        let ready = begins + p.injection + p.router;
-        w.instants.insert(ready);
-        w.stays.push(Stay {
-            packet,
-            node: s.src / p.channels as u32,
-            travels: None,
-            vc: if s.adaptive { 2 } else { s.request as usize },
-            ready,
-            posted: None,
-            escaped: None,
-            route: Vec::new(),
-            left: None,
-            freed: NEVER,
-            rate,
-            whole: false,
-            routers: 0,
-        });
-    }
+    w.queue_all(rate);
     w.instants.extend(faults.iter().map(|f| f.0));
     while let Some(now) = w.instants.pop_first() {
         w.now = now;

@@ -1,8 +1,9 @@
-//! Observers of packets: counts per link, plain records of what goes in and comes out, traces, taps for captures; and how
+//! Observers of packets: counts per link, plain records of what goes in and comes out, traces, taps for captures and what these hear; and how
 //! full channels are.
 
 pub(super) mod capture;
 pub(super) mod counters;
+pub(super) mod listen;
 pub(super) mod occupancy;
 pub(super) mod records;
 pub(super) mod trace;

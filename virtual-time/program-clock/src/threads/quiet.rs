@@ -3,7 +3,7 @@
 //!
 //! Nothing here allocates or locks: a handler of a signal may sleep.
 
-use crate::turns;
+use super::turns;
 use libc::{c_char, c_int};
 use std::ffi::CStr;
 

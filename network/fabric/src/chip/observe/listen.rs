@@ -1,7 +1,7 @@
-//! Reports for those who listen to the network: see [`super::observe::capture`].
+//! Reports for those who listen to the network: see [`super::capture`].
 
-use super::observe::capture::{Filter, Heard, Spot};
-use super::state::Chip;
+use super::capture::{Filter, Heard, Spot};
+use crate::chip::state::Chip;
 use crate::packet::{Detail, Packet, PacketHandle, encode, flag, header};
 use crate::routes::NONE;
 use crate::types::Tick;
@@ -38,7 +38,7 @@ impl Chip {
         self.routers.load(node, dir).0.wrapping_sub(1) as u16
     }
 
-    /// Something happens to a packet. Only where somebody watches ([`super::Tracer::on`]).
+    /// Something happens to a packet. Only where somebody watches ([`super::trace::Tracer::on`]).
     #[cold]
     pub(crate) fn tell(&mut self, h: PacketHandle, at: At, time: Tick, what: Happening) {
         self.tell_more(h, at, time, (what, Reason::None), None);

@@ -1,7 +1,7 @@
 //! How time passes on a chip, whatever sits above it.
 
 use super::events::Event;
-use super::state::Chip;
+use crate::chip::state::Chip;
 use crate::types::Tick;
 
 /// A network on a chip: it sees to events and hears what the chip has noticed.

@@ -4,7 +4,8 @@
 //! for a piece at a time and read where the PEs have counted them. Nothing here holds up the data plane for
 //! longer than one PE's counters take, or keeps a copy of them.
 
-use super::merge::merge;
+mod merge;
+
 use crate::ask::ask;
 use crate::daemon::Daemon;
 use crate::hosts::protocol::{Answer, Ask};
@@ -15,6 +16,7 @@ use angara_plane::PeMemory;
 use angara_plane::{Command, Dead, Folded};
 use angara_protocol::doubts;
 use angara_protocol::msg::{BarrierReport, LinkReport, PAIRS_MAX, PairReport, Pairs, Report, TimesPiece};
+use merge::merge;
 use std::sync::Arc;
 
 /// Rows that one target PE may take in an answer.

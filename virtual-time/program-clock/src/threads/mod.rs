@@ -2,9 +2,13 @@
 //! times when none of its threads runs any more, because what one that runs still does comes before. A thread that runs for
 //! longer on the wall than the wait would last is not waited for.
 
+pub(crate) mod order;
+mod quiet;
+mod start;
+pub(crate) mod turns;
+
 use crate::timers::handled;
-use crate::turns;
-use crate::{LATEST, clocks, end_of_time, order, program, quiet};
+use crate::{LATEST, clocks, end_of_time, program};
 use angara_abi::program_clock::{Call, Threads};
 use libc::{c_int, timespec};
 use std::cell::Cell;

@@ -3,13 +3,13 @@
 //! Packets of a job without a set may cross any node. So jobs with sets and jobs without do not run at the same time: while there
 //! are sets, a job that asks for none gets one all the same.
 
-use super::descriptor::NewJob;
-use super::job::{Job, Owner};
-use super::plan::Reservation;
+use super::Reservation;
 use crate::aside::aside;
 use crate::ask::ask;
 use crate::daemon::Daemon;
 use crate::failure::failure;
+use crate::jobs::descriptor::NewJob;
+use crate::jobs::job::{Job, Owner};
 use crate::users::quota::Limit;
 use crate::users::usage::is_operator;
 use angara_abi::JobId;
@@ -48,7 +48,7 @@ impl Daemon {
     }
 
     /// Refuses a job that cannot run beside those that are there.
-    pub(super) fn check_set(&self, set: Option<&NodeSet>) -> Result<(), Failure> {
+    pub(in crate::jobs) fn check_set(&self, set: Option<&NodeSet>) -> Result<(), Failure> {
         let refused = self.each_set(|id, name, other| match (set, other) {
             (None, None) => None,
             (None, Some(_)) => Some(failure(
@@ -72,13 +72,13 @@ impl Daemon {
     }
 
     /// True if a job was planned without a set, and others have been given sets meanwhile: then it needs one, too.
-    pub(super) fn needs_a_set(&self, new: &NewJob) -> bool {
+    pub(in crate::jobs) fn needs_a_set(&self, new: &NewJob) -> bool {
         new.set.is_none() && takes_a_set(&new.spec) && self.check_set(None).is_err()
     }
 
     /// The node set of a new job of `uid` among these nodes, if it asks for one, or cannot run beside others without. The search
     /// is done beside everything else, and ends when `owner` has gone.
-    pub(super) async fn node_set(
+    pub(in crate::jobs) async fn node_set(
         &self,
         (uid, owner): (u32, &Owner),
         spec: &JobSpec,

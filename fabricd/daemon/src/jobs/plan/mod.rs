@@ -1,7 +1,9 @@
 //! Where the PEs of a job go and what they need: decided, checked and reserved without touching the network.
 
+pub(crate) mod placement;
+mod sets;
+
 use super::descriptor::NewJob;
-use super::placement::{Nodes, check_memory, place};
 use crate::failure::failure;
 use crate::machine::Machine;
 use angara_abi::job::{Barrier, PES_MAX, PeEntry, Seat, internal_bytes};
@@ -9,6 +11,7 @@ use angara_fabric::{BarrierFamily, BarrierWork, JobSlot};
 use angara_net::HostId;
 use angara_net::torus::{NodeId, Shape};
 use angara_protocol::msg::{Failure, JobSpec, Path};
+use placement::{Nodes, check_memory, place};
 use rustix::process::{Resource, getrlimit};
 use std::collections::BTreeMap;
 

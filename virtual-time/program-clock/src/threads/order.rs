@@ -10,8 +10,9 @@
 //! A thread that computes is waited for, up to a limit: it may be about to call. Nothing here allocates while it is locked but
 //! for the list of threads; whoever is in here reads the real clocks, handlers of signals too.
 
-use crate::quiet::Status;
-use crate::{program, turns};
+use super::quiet::Status;
+use super::turns;
+use crate::program;
 use angara_abi::doubts::Doubts;
 use angara_abi::program_clock::Order;
 use libc::{c_int, c_void, pthread_key_t, pthread_t};
