@@ -1,7 +1,7 @@
 //! What a data plane is asked to do, and how whoever asks hears of the outcome.
 
-use crate::job::Folded;
-use crate::memory::{JobMemory, PeMemory};
+use crate::jobs::job::Folded;
+use crate::jobs::memory::{JobMemory, PeMemory};
 use crate::notice::Gauges;
 use crate::observe::capture::{Capture, CaptureId, Refused};
 use crate::observe::figures::{LinkDetail, LinkFigures, PlaneFigures, SetFigures};

@@ -3,7 +3,7 @@
 //! Pages are made when the first PE of a node attaches, and refreshed from the network's counters
 //! about every millisecond while there is work and once before the thread sleeps.
 
-use super::plane::DataPlane;
+use crate::plane::DataPlane;
 use angara_abi::channel::Fault;
 use angara_abi::csr;
 use angara_abi::shm::{Access, Mapping, PageKind, Part, Source};
@@ -28,7 +28,7 @@ pub enum RegisterPage {
 }
 
 /// The register page of one node.
-pub(super) struct Registers {
+pub(crate) struct Registers {
     fd: Option<OwnedFd>,
     map: Mapping,
     errors: u64,
@@ -55,13 +55,13 @@ impl Registers {
         Ok(registers)
     }
 
-    pub(super) fn set(&self, register: u32, value: u64) {
+    pub(crate) fn set(&self, register: u32, value: u64) {
         if let Ok(word) = self.map.at::<AtomicU64>(register as usize) {
             word.store(value, Ordering::Relaxed);
         }
     }
 
-    pub(super) fn count_error(&mut self) {
+    pub(crate) fn count_error(&mut self) {
         self.errors += 1;
         self.set(csr::ERRORS, self.errors);
     }
@@ -69,7 +69,7 @@ impl Registers {
 
 impl DataPlane {
     /// A node's register page, made at the first call.
-    pub(super) fn register_page(&mut self, node: NodeId, source: &Source) -> io::Result<RegisterPage> {
+    pub(crate) fn register_page(&mut self, node: NodeId, source: &Source) -> io::Result<RegisterPage> {
         // A library that has all PEs of a job in its process reads no registers: they have one page.
         let node = match source {
             Source::Arena(_) => self.registers.keys().next().copied().unwrap_or(node),
@@ -88,7 +88,7 @@ impl DataPlane {
     }
 
     /// Writes the network's counters into the pages, if any changed.
-    pub(super) fn refresh_registers(&mut self) {
+    pub(crate) fn refresh_registers(&mut self) {
         if !std::mem::take(&mut self.stale) {
             return;
         }
@@ -123,7 +123,7 @@ impl DataPlane {
     }
 
     /// Executes a CSR command, if there is one.
-    pub(super) fn poll_mailbox(&mut self, index: usize) -> bool {
+    pub(crate) fn poll_mailbox(&mut self, index: usize) -> bool {
         let Some(lane) = &self.lanes[index] else { return false };
         let Some((seq, register, value)) = lane.memory.channel.csr_pending() else { return false };
         let node = lane.port.node;

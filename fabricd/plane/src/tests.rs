@@ -1,9 +1,9 @@
 //! The data plane without its thread: what others notice of a large transfer, and time that is virtual.
 
-use super::serve::BYTES_PER_ROUND;
 use crate::config::{Config, VirtualTime};
-use crate::memory::{Identity, JobMemory, PeMemory};
+use crate::jobs::memory::{Identity, JobMemory, PeMemory};
 use crate::plane::DataPlane;
+use crate::plane::serve::BYTES_PER_ROUND;
 use angara_abi::JobId;
 use angara_abi::account::{Class, READ_MAX};
 use angara_abi::clock::{AHEAD_MAX, ClockPage, TIME_MAX, Verdict, WaitsFor};

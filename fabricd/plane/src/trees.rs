@@ -1,8 +1,8 @@
 //! Trees of the collective subnet: given to jobs, loaded into the routers, shown in registers.
 
-use super::registers::Registers;
 use crate::command::JobKey;
 use crate::plane::DataPlane;
+use crate::registers::Registers;
 use angara_abi::channel::status;
 use angara_abi::csr;
 use angara_fabric::{JobSlot, Port, TreeRow};
@@ -73,7 +73,7 @@ impl DataPlane {
     }
 
     /// Tree rows and barrier counts of a node's register page.
-    pub(super) fn refresh_collectives(&self, page: &Registers, node: NodeId) {
+    pub(crate) fn refresh_collectives(&self, page: &Registers, node: NodeId) {
         for tree in 0..angara_abi::TREES {
             let row = self.fabric.tree(tree as u8).and_then(|t| t.row(node));
             page.set(csr::tree(tree, csr::TREE_ROW), row.map_or(0, row_bits));

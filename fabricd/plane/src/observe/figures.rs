@@ -2,7 +2,7 @@
 //!
 //! A large network is copied a piece at a time, so that posts are served in between.
 
-use crate::job::{Folded, OpenJob};
+use crate::jobs::job::{Folded, OpenJob};
 use crate::plane::DataPlane;
 use angara_abi::JobId;
 use angara_abi::account::{Class, Load};

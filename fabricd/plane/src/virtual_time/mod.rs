@@ -10,24 +10,24 @@
 //! Everything is best on one core: a hand-over there is a switch between two threads, and across cores it is an interrupt
 //! and a core that wakes up.
 
-pub(super) mod coroutines;
-pub(super) mod gates;
+pub(crate) mod coroutines;
+pub(crate) mod gates;
 mod links;
 mod log;
 mod patience;
-pub(super) mod record;
+pub(crate) mod record;
 mod report;
 mod spent;
-pub(super) mod standing;
+pub(crate) mod standing;
 
 use self::coroutines::Resumed;
 use self::gates::Gate;
 pub use self::patience::Turn;
 use self::standing::{By, Ended, Notes, Touch, VirtualRun};
-use super::job::OpenJob;
-use super::notice::Notice;
-use super::plane::DataPlane;
-use super::post::Violation;
+use crate::channels::post::Violation;
+use crate::jobs::job::OpenJob;
+use crate::notice::Notice;
+use crate::plane::DataPlane;
 use angara_abi::channel::Fault;
 use angara_abi::clock::{ClockPage, TIME_MAX, Verdict, WaitsFor};
 use angara_abi::wait::{Kernel, Linux};
@@ -56,7 +56,7 @@ fn sum_of<'a>(words: impl Iterator<Item = &'a AtomicU32>) -> u32 {
 
 impl DataPlane {
     /// Something happened at a port, now, by somebody's doing: whoever waits there for it is due. Bytes are written already.
-    pub(super) fn touched(&mut self, at: Port, what: Touch, by: By) {
+    pub(crate) fn touched(&mut self, at: Port, what: Touch, by: By) {
         if self.virtual_time.is_none() {
             return;
         }
@@ -98,21 +98,21 @@ impl DataPlane {
     }
 
     /// A tree has gone.
-    pub(super) fn forget_tree(&mut self, tree: u8) {
+    pub(crate) fn forget_tree(&mut self, tree: u8) {
         if let Some(notes) = self.notes() {
             notes.gates.forget(tree);
         }
     }
 
     /// A PE enters what several take part in.
-    pub(super) fn enters(&mut self, gate: Gate, pe: usize, at: Tick) {
+    pub(crate) fn enters(&mut self, gate: Gate, pe: usize, at: Tick) {
         if let Some(notes) = self.notes() {
             notes.gates.enter(gate, pe, at);
         }
     }
 
     /// A PE goes; what it has posted is taken first, unless it was lost: then its job is over.
-    pub(super) fn left_virtual_time(&mut self, index: usize, lost: bool) {
+    pub(crate) fn left_virtual_time(&mut self, index: usize, lost: bool) {
         if !lost && !self.is_over() {
             self.take_posts(index, TIME_MAX);
         }
@@ -136,7 +136,7 @@ impl DataPlane {
         }
     }
 
-    pub(super) fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.virtual_time.as_ref().is_some_and(|run| run.over)
     }
 
@@ -234,7 +234,7 @@ impl DataPlane {
     }
 
     /// All PEs have come; time begins when they stand for the first time.
-    pub(super) fn begun(&mut self) -> bool {
+    pub(crate) fn begun(&mut self) -> bool {
         let Some(run) = &mut self.virtual_time else { return false };
         if run.begun.is_none() && !self.active.is_empty() && self.jobs.values().all(OpenJob::complete) {
             run.begun = Some(Instant::now());
@@ -243,7 +243,7 @@ impl DataPlane {
     }
 
     /// A lane whose PE runs. What those who stand have posted is taken.
-    pub(super) fn running(&mut self) -> Option<usize> {
+    pub(crate) fn running(&mut self) -> Option<usize> {
         while let Some(&index) = self.virtual_time.as_ref()?.running.last() {
             let lane = self.lanes[index].as_ref().filter(|lane| !lane.broken);
             let stands = match lane.map(|lane| lane.memory.clock.as_ref().and_then(ClockPage::stands)) {
@@ -286,7 +286,7 @@ impl DataPlane {
 
     /// Takes the posts of a lane for which the network had no room, as it may have some now. Their PE need not stand for
     /// room: what it waits for may be behind them.
-    pub(super) fn take_waiting(&mut self, index: usize) {
+    pub(crate) fn take_waiting(&mut self, index: usize) {
         let Some(lane) = self.lanes[index].as_ref().filter(|lane| lane.pending.is_some()) else { return };
         let (port, until) = (lane.port, lane.ran.1);
         if self.virtual_time.is_some() && self.take_posts(index, until) {
@@ -317,7 +317,7 @@ impl DataPlane {
     }
 
     /// Lets the network's time go on until a PE is due, and has it go on; whether anything could.
-    pub(super) fn go_on(&mut self) -> bool {
+    pub(crate) fn go_on(&mut self) -> bool {
         loop {
             self.look_at_deadlines();
             if !(self.run_to_news() || self.run_to_fault()) {
@@ -415,7 +415,7 @@ impl DataPlane {
     }
 
     /// Plans a fault for a time of the job in picoseconds, counted from the beginning of its programs.
-    pub(super) fn plan_fault(&mut self, at: Tick, fault: angara_net::fault::Fault) {
+    pub(crate) fn plan_fault(&mut self, at: Tick, fault: angara_net::fault::Fault) {
         if let Some(run) = &mut self.virtual_time {
             run.plan(at.min(TIME_MAX), fault.now());
         }

@@ -3,9 +3,9 @@
 //! A wait that only lets time pass is none: the time is a part of the gap before the next record.
 
 use super::standing::{VirtualRun, overlap};
+use crate::channels::post::Posted;
 use crate::config::RecordTo;
 use crate::plane::DataPlane;
-use crate::post::Posted;
 use angara_abi::clock::{AHEAD_MAX, WaitsFor};
 use angara_abi::desc::Place;
 use angara_fabric::{BarrierFamily, Cause as From, Op, OpState, Port, Source, Tick};

@@ -1,20 +1,23 @@
 //! All that a data plane owns: the network, the jobs in it, and the channels being served.
 
-use super::fault_book::FaultBook;
-use super::job::{Account, Jobs, OpenJob};
-use super::lane::Lane;
-use super::notice::{Gauges, Notice};
-use super::observe::capture::Captures;
-use super::observe::figures::Rounds;
-use super::ports::{Outstanding, Owner, Ports};
-use super::registers::{RegisterPage, Registers};
-use super::trunks::{TrunkEvent, TrunkFigures, Trunks};
-use super::virtual_time::coroutines::Coroutines;
-use super::virtual_time::record::Record;
-use super::virtual_time::standing::{OPS_PER_PORT, VirtualRun};
+mod inspect;
+pub(crate) mod serve;
+
+use crate::channels::lane::Lane;
+use crate::channels::outstanding::{Outstanding, Owner, Ports};
 use crate::command::{Command, Ear, Handle, JobKey, Reply};
 use crate::config::{Clock, Config};
-use crate::memory::{JobMemory, PeMemory};
+use crate::faults::book::FaultBook;
+use crate::jobs::job::{Account, Jobs, OpenJob};
+use crate::jobs::memory::{JobMemory, PeMemory};
+use crate::notice::{Gauges, Notice};
+use crate::observe::capture::Captures;
+use crate::observe::figures::Rounds;
+use crate::registers::{RegisterPage, Registers};
+use crate::trunks::{TrunkEvent, TrunkFigures, Trunks};
+use crate::virtual_time::coroutines::Coroutines;
+use crate::virtual_time::record::Record;
+use crate::virtual_time::standing::{OPS_PER_PORT, VirtualRun};
 use angara_abi::JobId;
 use angara_abi::account::Load;
 use angara_abi::channel::Fault;
@@ -41,50 +44,50 @@ const DRAIN_ROUNDS: usize = 1024;
 
 /// A data plane.
 pub struct DataPlane {
-    pub(super) shape: Shape,
-    pub(super) channels: u16,
-    pub(super) fabric: Fabric,
+    pub(crate) shape: Shape,
+    pub(crate) channels: u16,
+    pub(crate) fabric: Fabric,
     /// The route tables as they were when traffic was last counted into links.
-    pub(super) routes: Routes,
-    pub(super) ports: Ports,
-    pub(super) jobs: Jobs,
-    pub(super) lanes: Vec<Option<Lane>>,
+    pub(crate) routes: Routes,
+    pub(crate) ports: Ports,
+    pub(crate) jobs: Jobs,
+    pub(crate) lanes: Vec<Option<Lane>>,
     /// Indices of the lanes in use, where each is among them, and those of the others.
-    pub(super) active: Vec<usize>,
+    pub(crate) active: Vec<usize>,
     active_at: Vec<usize>,
     free_lanes: BinaryHeap<Reverse<usize>>,
-    pub(super) outstanding: Outstanding,
-    pub(super) registers: BTreeMap<NodeId, Registers>,
+    pub(crate) outstanding: Outstanding,
+    pub(crate) registers: BTreeMap<NodeId, Registers>,
     /// Barriers left and phases of the latest one, by node.
-    pub(super) barriers: BTreeMap<NodeId, (u64, u64)>,
+    pub(crate) barriers: BTreeMap<NodeId, (u64, u64)>,
     /// Counters changed since the register pages were written.
-    pub(super) stale: bool,
-    pub(super) faults: FaultBook,
+    pub(crate) stale: bool,
+    pub(crate) faults: FaultBook,
     /// While links are slow, the network's time runs no faster than the clock on the wall: it was then, and that.
-    pub(super) pace: Option<(Instant, Tick)>,
+    pub(crate) pace: Option<(Instant, Tick)>,
     /// Owner of each tree.
-    pub(super) trees: [Option<JobSlot>; angara_abi::TREES],
-    pub(super) epoll: OwnedFd,
-    pub(super) gauges: Arc<Gauges>,
+    pub(crate) trees: [Option<JobSlot>; angara_abi::TREES],
+    pub(crate) epoll: OwnedFd,
+    pub(crate) gauges: Arc<Gauges>,
     /// PEs that stand and PEs that are due, in virtual time.
-    pub(super) virtual_time: Option<VirtualRun>,
+    pub(crate) virtual_time: Option<VirtualRun>,
     /// The PEs themselves, where they are on this thread.
-    pub(super) coroutines: Option<Box<dyn Coroutines>>,
+    pub(crate) coroutines: Option<Box<dyn Coroutines>>,
     /// Captures.
-    pub(super) captures: Captures,
+    pub(crate) captures: Captures,
     /// To the other hosts of the cluster, if there are any.
-    pub(super) trunks: Option<Trunks>,
+    pub(crate) trunks: Option<Trunks>,
     /// What closed jobs have put on links without the network, if somebody may look at counters: they never go back.
-    pub(super) past: Option<BTreeMap<Link, Load>>,
+    pub(crate) past: Option<BTreeMap<Link, Load>>,
     /// Rounds with work and without, and sleeps.
-    pub(super) rounds: Rounds,
+    pub(crate) rounds: Rounds,
     /// Seats whose processes have left, and who is told when nothing of them is on its way.
     leaving: Vec<Leaving>,
     /// Events of trunks that are about to be reported.
     words: Vec<TrunkEvent>,
     /// The clock on the wall.
-    pub(super) clock: Clock,
-    pub(super) commands: Receiver<Command>,
+    pub(crate) clock: Clock,
+    pub(crate) commands: Receiver<Command>,
     notices: Box<dyn FnMut(Notice) + Send>,
     _wake: Arc<OwnedFd>,
 }
@@ -305,7 +308,7 @@ impl DataPlane {
 
     /// Behind a round: tells those who wait for a seat to be quiet.
     #[inline]
-    pub(super) fn look_at_leaving(&mut self) {
+    pub(crate) fn look_at_leaving(&mut self) {
         if !self.leaving.is_empty() {
             self.tell_quiet();
         }
@@ -347,7 +350,7 @@ impl DataPlane {
     }
 
     /// Puts a channel into its sticky error state: nothing more is taken from it.
-    pub(super) fn break_lane(&mut self, index: usize, fault: Fault, seq: u32, why: &str) {
+    pub(crate) fn break_lane(&mut self, index: usize, fault: Fault, seq: u32, why: &str) {
         let Some(lane) = self.lanes.get_mut(index).and_then(Option::as_mut).filter(|l| !l.broken) else { return };
         lane.broken = true;
         lane.pending = None;
@@ -366,7 +369,7 @@ impl DataPlane {
         self.notice(Notice::ChannelError { job, pe, reason });
     }
 
-    pub(super) fn count_violation(&mut self, node: NodeId) {
+    pub(crate) fn count_violation(&mut self, node: NodeId) {
         self.gauges.violations.fetch_add(1, Ordering::Relaxed);
         if let Some(registers) = self.registers.get_mut(&node) {
             registers.count_error();
@@ -382,7 +385,7 @@ impl DataPlane {
     }
 
     /// Takes what the trunks brought; whether there was anything.
-    pub(super) fn poll_trunks(&mut self) -> bool {
+    pub(crate) fn poll_trunks(&mut self) -> bool {
         let Some(trunks) = &mut self.trunks else { return false };
         let work = trunks.poll(&mut self.fabric, &mut self.words);
         for word in self.words.drain(..) {
@@ -392,18 +395,18 @@ impl DataPlane {
     }
 
     /// Hands the trunks what leaves this host; whether there was anything.
-    pub(super) fn gather_trunks(&mut self) -> bool {
+    pub(crate) fn gather_trunks(&mut self) -> bool {
         self.trunks.as_mut().is_some_and(|t| t.gather(&mut self.fabric))
     }
 
     /// Sends what the trunks have.
-    pub(super) fn send_trunks(&mut self) {
+    pub(crate) fn send_trunks(&mut self) {
         if let Some(trunks) = &mut self.trunks {
             trunks.send();
         }
     }
 
-    pub(super) fn notice(&mut self, notice: Notice) {
+    pub(crate) fn notice(&mut self, notice: Notice) {
         (self.notices)(notice);
     }
 
@@ -434,7 +437,7 @@ impl DataPlane {
     }
 
     /// The lane behind a port.
-    pub(super) fn lane_at(&self, port: Port) -> Option<usize> {
+    pub(crate) fn lane_at(&self, port: Port) -> Option<usize> {
         let owner = self.ports.get(port)?;
         *self.jobs.get(owner.slot)?.lanes.get(owner.pe as usize)?
     }
@@ -445,7 +448,7 @@ impl DataPlane {
     }
 
     /// Writes how PEs of a job reach each other.
-    pub(super) fn show_reach(&self, slot: JobSlot, ways: Ways) {
+    pub(crate) fn show_reach(&self, slot: JobSlot, ways: Ways) {
         let Some(job) = self.jobs.get(slot) else { return };
         let (from, to) = match ways {
             Ways::All => (0..job.pes.len(), 0..job.memory.pes),
@@ -476,7 +479,7 @@ impl DataPlane {
 
 /// Ways between PEs of a job. One that comes or goes changes its own: a large job has many others.
 #[derive(Clone, Copy)]
-pub(super) enum Ways {
+pub(crate) enum Ways {
     All,
     From(usize),
     To(usize),

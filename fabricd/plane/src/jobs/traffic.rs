@@ -6,9 +6,9 @@
 //! counted so far is first folded with the routes it was counted under; a report folds the rest, into a
 //! sum of its own.
 
-use super::job::{Folded, Loads, OpenJob};
-use super::plane::{DataPlane, Ways};
-use crate::memory::PeMemory;
+use crate::jobs::job::{Folded, Loads, OpenJob};
+use crate::jobs::memory::PeMemory;
+use crate::plane::{DataPlane, Ways};
 use angara_abi::account::{Class, Load, Traffic};
 use angara_fabric::{BarrierCheck, JobSlot, Link, Routes};
 use angara_protocol::msg::LinkReport;
@@ -25,13 +25,13 @@ impl OpenJob {
     }
 
     /// Adds what a PE has counted since routes changed.
-    pub(super) fn fold_pe(&self, pe: &PeMemory, routes: &Routes, folded: &mut Folded) {
+    pub(crate) fn fold_pe(&self, pe: &PeMemory, routes: &Routes, folded: &mut Folded) {
         let node = |pe: usize| self.memory.entries[pe].node;
         self.fresh(pe, |target, class, _, new| folded.carry_both(routes, node(pe.pe), node(target), class, new));
     }
 
     /// Another process will count from zero in place of this PE: what it has counted is folded, and its memory let go.
-    pub(super) fn retire(&mut self, pe: usize, routes: &Routes) {
+    pub(crate) fn retire(&mut self, pe: usize, routes: &Routes) {
         let Some(memory) = self.pes[pe].take() else { return };
         let mut folded = std::mem::take(&mut self.account.folded);
         self.fold_pe(&memory, routes, &mut folded);
@@ -153,7 +153,7 @@ impl DataPlane {
         links.collect()
     }
 
-    pub(super) fn links(&self) -> impl Iterator<Item = Link> + use<> {
+    pub(crate) fn links(&self) -> impl Iterator<Item = Link> + use<> {
         Link::all(self.shape)
     }
 
@@ -179,7 +179,7 @@ impl DataPlane {
     }
 
     /// Routes have changed: counts old traffic under the old ones, then shows who is reachable.
-    pub(super) fn routes_changed(&mut self) {
+    pub(crate) fn routes_changed(&mut self) {
         for job in self.jobs.values_mut() {
             job.fold(&self.routes);
         }

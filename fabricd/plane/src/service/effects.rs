@@ -4,11 +4,11 @@
 //! was taken; they are resolved again here against the memory's owner, so a mistake elsewhere can
 //! at worst lose a packet.
 
-use super::job::{Jobs, OpenJob};
-use super::plane::DataPlane;
-use super::ports::{Operation, Ports};
-use super::virtual_time::gates::Gate;
-use super::virtual_time::standing::{By, Touch};
+use crate::channels::outstanding::{Operation, Ports};
+use crate::jobs::job::{Jobs, OpenJob};
+use crate::plane::DataPlane;
+use crate::virtual_time::gates::Gate;
+use crate::virtual_time::standing::{By, Touch};
 use angara_abi::PAYLOAD_MAX;
 use angara_abi::channel::{Fault, status};
 use angara_abi::desc::{AmoOp, Place, Region};
@@ -33,7 +33,7 @@ impl OpenJob {
 }
 
 impl DataPlane {
-    pub(super) fn apply(&mut self, effect: Effect) {
+    pub(crate) fn apply(&mut self, effect: Effect) {
         match effect {
             Effect::Write { at, place, data, last, cause, .. } => {
                 let Some((job, pe)) = owner(&self.ports, &self.jobs, at) else { return };
@@ -113,7 +113,7 @@ impl DataPlane {
         job.memory.sync.answers(pe).notify(&Linux);
     }
 
-    pub(super) fn finish(&mut self, c: Completion) {
+    pub(crate) fn finish(&mut self, c: Completion) {
         let Some(operation) = self.outstanding.get_mut(c.tag).map(|f| *f) else { return };
         let from = c.from;
         let complete = c.state == OpState::Complete || c.state == OpState::Injected && !operation.answered;

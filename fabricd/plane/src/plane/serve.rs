@@ -7,13 +7,13 @@
 //! client that posts afterwards sees the flag and rings. The time limit covers clients that could
 //! not register for the fence.
 
-use super::lane::Lane;
-use super::plane::DataPlane;
-use super::ports::Operation;
-use super::post::{Context, Posted, Violation};
-use super::trunks::Trunks;
-use super::virtual_time::standing::{By, Touch};
+use crate::channels::lane::Lane;
+use crate::channels::outstanding::Operation;
+use crate::channels::post::{Context, Posted, Violation};
 use crate::command::{Answer, Command};
+use crate::plane::DataPlane;
+use crate::trunks::Trunks;
+use crate::virtual_time::standing::{By, Touch};
 use angara_abi::channel::Fault;
 use angara_abi::wait::{Kernel, Linux};
 use angara_fabric::{InjectError, Port, Tick};
@@ -29,7 +29,7 @@ const COMMANDS_PER_ROUND: usize = 4;
 /// Posts taken from one channel per round.
 const POSTS_PER_ROUND: usize = 64;
 /// Bytes copied out of and into memory per round, for every so many channels; a larger transfer goes on in the next one.
-pub(super) const BYTES_PER_ROUND: usize = 32 << 10;
+pub(crate) const BYTES_PER_ROUND: usize = 32 << 10;
 const CHANNELS_PER_SHARE: usize = 8;
 /// So many times as much where a round looks at a socket, too, and makes datagrams.
 const TRUNK_SHARES: usize = 4;
@@ -58,7 +58,7 @@ const REGISTERS_AGE: Duration = Duration::from_millis(1);
 
 /// What the network may still do in a round. Nobody's post waits for longer than this takes, whatever others transfer.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Turn {
+pub(crate) struct Turn {
     /// Bytes to copy out of and into memory; the copy that exceeds them is the last.
     bytes: usize,
     events: u64,
@@ -113,7 +113,7 @@ impl DataPlane {
     }
 
     /// Ends the sessions with other hosts.
-    pub(super) fn say_goodbye(&mut self) {
+    pub(crate) fn say_goodbye(&mut self) {
         self.record_ends();
         // What was said to them last, such as why their jobs end, goes before.
         self.carry();
@@ -123,7 +123,7 @@ impl DataPlane {
     }
 
     /// Takes posts from every channel and lets the network run for a turn; whether there was anything to do.
-    pub(super) fn round(&mut self) -> bool {
+    pub(crate) fn round(&mut self) -> bool {
         let mut work = self.faults_due();
         for i in 0..self.active.len() {
             work |= self.poll_lane(self.active[i]);
@@ -155,7 +155,7 @@ impl DataPlane {
     }
 
     /// Does some of what it is asked for; whether there may be more, and nothing when it should end.
-    pub(super) fn run_commands(&mut self, mut answer: impl FnMut(Answer)) -> Option<bool> {
+    pub(crate) fn run_commands(&mut self, mut answer: impl FnMut(Answer)) -> Option<bool> {
         for _ in 0..COMMANDS_PER_ROUND {
             match self.commands.try_recv() {
                 Ok(Command::Stop) | Err(TryRecvError::Disconnected) => return None,
@@ -167,7 +167,7 @@ impl DataPlane {
     }
 
     /// Takes posts and CSR commands from one channel; whether there were any.
-    pub(super) fn poll_lane(&mut self, index: usize) -> bool {
+    pub(crate) fn poll_lane(&mut self, index: usize) -> bool {
         let mut work = self.poll_mailbox(index);
         let waited = self.lanes[index].as_ref().is_some_and(|l| l.pending.is_some());
         let mut taken = 0;
@@ -191,7 +191,7 @@ impl DataPlane {
         work
     }
 
-    pub(super) fn take_post(&mut self, index: usize) -> Result<bool, Violation> {
+    pub(crate) fn take_post(&mut self, index: usize) -> Result<bool, Violation> {
         let Some(lane) = self.lanes[index].as_mut().filter(|l| !l.broken) else { return Ok(false) };
         let posted = match lane.pending.take() {
             Some(posted) => posted,
@@ -268,14 +268,14 @@ impl DataPlane {
     }
 
     /// Returns what the network may do before channels are looked at again.
-    pub(super) fn turn(&self) -> Turn {
+    pub(crate) fn turn(&self) -> Turn {
         let shares = if self.trunks.is_some() { TRUNK_SHARES } else { 1 };
         let shares = shares * (1 + self.active.len() / CHANNELS_PER_SHARE);
         Turn { bytes: BYTES_PER_ROUND * shares, events: EVENTS_PER_ROUND * shares as u64 }
     }
 
     /// Lets the network run for a turn and applies what it does; whether it did anything.
-    pub(super) fn run_network(&mut self, turn: &mut Turn) -> bool {
+    pub(crate) fn run_network(&mut self, turn: &mut Turn) -> bool {
         let mut work = self.apply_all(turn);
         let until = self.pace();
         while !turn.is_over() {
@@ -382,7 +382,7 @@ impl DataPlane {
     }
 
     /// What others wait for is done before a pause.
-    pub(super) fn before_sleep(&mut self) {
+    pub(crate) fn before_sleep(&mut self) {
         self.refresh_registers();
         if let Some(trunks) = &mut self.trunks {
             trunks.flush_acks(&mut self.fabric);
@@ -390,7 +390,7 @@ impl DataPlane {
     }
 
     /// How long until something is due without anybody's call.
-    pub(super) fn next_due(&self) -> Option<Duration> {
+    pub(crate) fn next_due(&self) -> Option<Duration> {
         let fault = self.faults.next_due().map(|due| due.saturating_duration_since((self.clock)()));
         let heartbeat = self.trunks.as_ref().and_then(Trunks::next_due);
         [fault, heartbeat, self.paced_pause()].into_iter().flatten().min()

@@ -1,0 +1,3 @@
+//! Faults in force, and those to come.
+
+pub(crate) mod book;

@@ -1,0 +1,3 @@
+//! What the network does to memory and channels.
+
+mod effects;
