@@ -22,6 +22,7 @@
 //! Everything a client writes is hostile until `channels::post` has checked it.
 #![forbid(unsafe_code)]
 
+mod bells;
 mod channels;
 mod command;
 mod config;
@@ -40,14 +41,15 @@ mod trees;
 pub mod trunks;
 mod virtual_time;
 
-pub use command::{Answer, Command, Dead, Handle, JobKey, Recovery, Reply, Timed};
+pub use command::{Answer, Command, Dead, Handle, Recovery, Reply, Timed};
 pub use config::{CHANNELS_DEFAULT, Clock, Config, RecordTo, TrunkHost, TrunksConfig, VirtualTime};
 pub use jobs::job::Folded;
 pub use jobs::memory::{Identity, JobFds, JobMemory, PeFds, PeMemory, PeParts, StaticsError};
+pub use jobs::seats::JobKey;
 pub use log_limit::LogLimit;
 pub use notice::Notice;
 pub use plane::DataPlane;
 pub use registers::RegisterPage;
 pub use thread::{Running, start};
-pub use virtual_time::Turn;
 pub use virtual_time::coroutines::{Coroutines, Resumed};
+pub use virtual_time::patience::Turn;

@@ -2,7 +2,7 @@
 
 use crate::jobs::memory::PeMemory;
 use crate::trunks::TrunkEvent;
-use crate::virtual_time::Turn;
+use crate::virtual_time::patience::Turn;
 use angara_abi::JobId;
 use angara_abi::wait::{Kernel, Linux};
 use angara_net::Link;
@@ -78,5 +78,21 @@ impl Gauges {
             clock.bell().fetch_add(1, Ordering::SeqCst);
             Linux.futex_wake(clock.bell());
         }
+    }
+}
+
+/// The way to whoever hears what a data plane says, and sees what it counts.
+pub(crate) struct Reports {
+    pub(crate) gauges: Arc<Gauges>,
+    hear: Box<dyn FnMut(Notice) + Send>,
+}
+
+impl Reports {
+    pub(crate) fn new(gauges: Arc<Gauges>, hear: impl FnMut(Notice) + Send + 'static) -> Reports {
+        Reports { gauges, hear: Box::new(hear) }
+    }
+
+    pub(crate) fn say(&mut self, notice: Notice) {
+        (self.hear)(notice);
     }
 }

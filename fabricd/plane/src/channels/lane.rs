@@ -7,6 +7,7 @@ use angara_abi::desc::Place;
 use angara_abi::queue::Consumer;
 use angara_abi::wait::{Fenced, Linux};
 use angara_fabric::{JobSlot, Port, Tick};
+use angara_protocol::doubts::Doubted;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -132,6 +133,13 @@ impl Lane {
         if place.is_some() {
             self.job.sync.completions(self.pe).notify(&Fenced(Linux));
         }
+    }
+
+    /// In virtual time: what makes times of its PE doubtful, as that says.
+    pub(crate) fn doubted(&self) -> Option<Doubted> {
+        let clock = self.memory.clock.as_ref()?;
+        let (reasons, looks) = (clock.doubted(), clock.looks_most());
+        (!reasons.is_none()).then(|| Doubted { pe: self.pe as u32, reasons: reasons.bits(), looks })
     }
 }
 

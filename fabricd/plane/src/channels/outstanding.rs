@@ -1,38 +1,7 @@
-//! Who sits behind each endpoint, and which posts are on their way.
+//! Which posts are on their way.
 
 use angara_abi::desc::Place;
-use angara_fabric::{JobSlot, Port};
-
-/// A PE of a job slot.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Owner {
-    pub(crate) slot: JobSlot,
-    pub(crate) pe: u32,
-}
-
-/// Owner of every endpoint.
-#[derive(Default)]
-pub(crate) struct Ports {
-    nodes: Vec<Vec<Option<Owner>>>,
-}
-
-impl Ports {
-    pub(crate) fn get(&self, port: Port) -> Option<Owner> {
-        *self.nodes.get(port.node as usize)?.get(port.endpoint as usize)?
-    }
-
-    pub(crate) fn set(&mut self, port: Port, owner: Option<Owner>) {
-        let (node, endpoint) = (port.node as usize, port.endpoint as usize);
-        if self.nodes.len() <= node {
-            self.nodes.resize_with(node + 1, Vec::new);
-        }
-        let ports = &mut self.nodes[node];
-        if ports.len() <= endpoint {
-            ports.resize(endpoint + 1, None);
-        }
-        ports[endpoint] = owner;
-    }
-}
+use angara_fabric::Port;
 
 /// A post the network works on.
 #[derive(Clone, Copy, Debug)]
@@ -189,16 +158,5 @@ mod tests {
             assert_eq!(outstanding.len(), known.len());
         }
         assert!(known.iter().all(|(tag, _, seq)| outstanding.get_mut(*tag).is_some_and(|f| f.seq == *seq)));
-    }
-
-    #[test]
-    fn unknown_ports_have_no_owner() {
-        let mut ports = Ports::default();
-        let port = Port { node: 3, endpoint: 2 };
-        assert_eq!(ports.get(port), None);
-        ports.set(port, Some(Owner { slot: JobSlot::new(1), pe: 5 }));
-        assert_eq!(ports.get(port), Some(Owner { slot: JobSlot::new(1), pe: 5 }));
-        ports.set(port, None);
-        assert_eq!(ports.get(port), None);
     }
 }

@@ -120,4 +120,15 @@ impl Folded {
             }
         }
     }
+
+    /// Sums over all classes.
+    pub fn sums(&self) -> BTreeMap<Link, Load> {
+        let sum = |loads: &[Load]| {
+            loads.iter().fold(Load::default(), |mut sum, load| {
+                sum.add(*load);
+                sum
+            })
+        };
+        self.links.iter().map(|(link, loads)| (*link, sum(loads))).collect()
+    }
 }

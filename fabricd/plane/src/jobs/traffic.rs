@@ -6,14 +6,11 @@
 //! counted so far is first folded with the routes it was counted under; a report folds the rest, into a
 //! sum of its own.
 
-use crate::jobs::job::{Folded, Loads, OpenJob};
-use crate::jobs::memory::PeMemory;
-use crate::plane::{DataPlane, Ways};
+use super::job::{Folded, Jobs, OpenJob};
+use super::memory::PeMemory;
 use angara_abi::account::{Class, Load, Traffic};
-use angara_fabric::{BarrierCheck, JobSlot, Link, Routes};
-use angara_protocol::msg::LinkReport;
-use std::ops::Range;
-use std::sync::Arc;
+use angara_fabric::{Link, Routes};
+use std::collections::BTreeMap;
 
 impl OpenJob {
     /// What a PE has counted since routes changed, for those it reaches without the network.
@@ -71,128 +68,45 @@ fn since(now: Traffic, before: Traffic) -> Traffic {
     }
 }
 
-impl DataPlane {
-    /// Returns what was folded when routes changed: where a report begins.
-    pub(crate) fn folded(&self, slot: JobSlot) -> Folded {
-        self.jobs.get(slot).map(|job| job.account.folded.clone()).unwrap_or_default()
+/// What traffic that needs no network has put on links.
+pub(crate) struct LinkAccounts {
+    /// The route tables as they were when traffic was last counted into links.
+    routes: Routes,
+    /// What closed jobs have put on links, if somebody may look at counters: they never go back.
+    past: Option<BTreeMap<Link, Load>>,
+}
+
+impl LinkAccounts {
+    pub(crate) fn new(routes: Routes, watched: bool) -> LinkAccounts {
+        LinkAccounts { routes, past: watched.then(BTreeMap::new) }
     }
 
-    /// Adds what one PE has counted since then.
-    pub(crate) fn fold_pe(&self, slot: JobSlot, pe: usize, mut folded: Folded) -> Folded {
-        if let Some(job) = self.jobs.get(slot)
-            && let Some(Some(pe)) = job.pes.get(pe)
-        {
-            job.fold_pe(pe, &self.routes, &mut folded);
-        }
-        folded
+    pub(crate) fn routes(&self) -> &Routes {
+        &self.routes
     }
 
-    /// Routes have not changed since [`DataPlane::folded`].
-    fn is_current(&self, slot: JobSlot, folded: &Folded) -> bool {
-        self.jobs.get(slot).is_none_or(|job| job.account.folded.changes == folded.changes)
-    }
-
-    /// Counters of those of these PEs that have ever attached.
-    pub(crate) fn pe_memory(&self, slot: JobSlot, pes: Range<usize>) -> Vec<Arc<PeMemory>> {
-        let all = self.jobs.get(slot).and_then(|job| job.pes.get(pes));
-        all.into_iter().flatten().flatten().cloned().collect()
-    }
-
-    /// Links, barriers and remarks of a job with so many PEs, all of which have been folded.
-    pub(crate) fn job_links(
-        &self,
-        slot: JobSlot,
-        pes: usize,
-        mut folded: Folded,
-    ) -> (Vec<LinkReport>, BarrierCheck, Vec<String>) {
-        // Routes that changed meanwhile would have some traffic counted twice or not at all.
-        if !self.is_current(slot, &folded) {
-            folded = (0..pes).fold(self.folded(slot), |folded, pe| self.fold_pe(slot, pe, folded));
-        }
-        self.links_of(slot, &folded)
-    }
-
-    /// Links and remarks of a job whose PEs' counters have been folded.
-    fn links_of(&self, slot: JobSlot, folded: &Folded) -> (Vec<LinkReport>, BarrierCheck, Vec<String>) {
-        if self.jobs.get(slot).is_none() {
-            return Default::default();
-        }
-        let none = Loads::default();
-        let links = self.links().filter_map(|link| {
-            let mut loads = *folded.links.get(&link).unwrap_or(&none);
-            let counted = self.fabric.job_link_counters(slot, link);
-            loads.iter_mut().zip(counted).for_each(|(l, c)| l.add(c));
-            self.link_report(link, loads)
-        });
-        let mut notes = Vec::new();
-        let stranded = folded.stranded.iter().map(|l| l.packets).sum::<u64>();
-        if stranded > 0 {
-            notes.push(format!("{stranded} packets of pairs without a route are in no link's figures"));
-        }
-        let check = self.fabric.barrier_check(slot);
-        if !check.held() {
-            notes.push("the model's barriers did not keep their guarantee; see the counters".into());
-        }
-        let order = self.fabric.order_check(slot);
-        if !order.held() {
-            let (overtaken, unfinished) = (order.overtaken, order.unfinished);
-            notes.push(format!(
-                "the model's fences and flushes did not keep their guarantee: {overtaken} packets came too early, \
-                 {unfinished} flushes ended too early"
-            ));
-        }
-        (links.collect(), check, notes)
-    }
-
-    /// Links of the whole network that carried anything, failed, or are down.
-    pub(crate) fn counters(&mut self) -> Vec<LinkReport> {
-        let links = self.links().filter_map(|link| {
-            let loads = self.fabric.link_counters(link).tx;
-            self.link_report(link, loads)
-        });
-        links.collect()
-    }
-
-    pub(crate) fn links(&self) -> impl Iterator<Item = Link> + use<> {
-        Link::all(self.shape)
-    }
-
-    fn link_report(&self, link: Link, loads: Loads) -> Option<LinkReport> {
-        let counters = self.fabric.link_counters(link);
-        let up = self.fabric.routes().link_works(link);
-        let idle = loads.iter().all(|l| *l == Load::default());
-        let trouble = counters.crc_errors + counters.replays + counters.duplicates + counters.reordered;
-        if idle && up && trouble == 0 {
-            return None;
-        }
-        Some(LinkReport {
-            node: link.node,
-            dir: link.dir,
-            to: self.shape.neighbour(link.node, link.dir)?,
-            load: Class::ALL.into_iter().zip(loads).filter(|(_, l)| *l != Load::default()).collect(),
-            crc_errors: counters.crc_errors,
-            replays: counters.replays,
-            duplicates: counters.duplicates,
-            reordered: counters.reordered,
-            up,
-        })
-    }
-
-    /// Routes have changed: counts old traffic under the old ones, then shows who is reachable.
-    pub(crate) fn routes_changed(&mut self) {
-        for job in self.jobs.values_mut() {
+    /// Routes have changed: what has been counted so far went by the old ones.
+    pub(crate) fn routes_changed(&mut self, jobs: &mut Jobs, routes: &Routes) {
+        for job in jobs.values_mut() {
             job.fold(&self.routes);
         }
-        self.routes = self.fabric.routes().clone();
-        self.stale = true;
-        let slots: Vec<JobSlot> = self.jobs.iter().map(|(slot, _)| slot).collect();
-        for slot in slots {
-            self.show_reach(slot, Ways::All);
-            if let Some(job) = self.jobs.get(slot) {
-                for pe in 0..job.memory.pes {
-                    job.memory.sync.alert(pe);
-                }
-            }
+        self.routes = routes.clone();
+    }
+
+    /// A job is over. What it has put on links without the network stays in the sums, if somebody looks at them.
+    pub(crate) fn remember(&mut self, job: &OpenJob) {
+        let Some(past) = &mut self.past else { return };
+        let mut folded = job.account.folded.clone();
+        for pe in job.pes.iter().flatten() {
+            job.fold_pe(pe, &self.routes, &mut folded);
         }
+        for (link, load) in folded.sums() {
+            past.entry(link).or_default().add(load);
+        }
+    }
+
+    /// What closed jobs have put on a link.
+    pub(crate) fn past(&self, link: Link) -> Option<Load> {
+        self.past.as_ref()?.get(&link).copied()
     }
 }
