@@ -9,7 +9,6 @@ use crate::observe::figures::{LinkDetail, LinkFigures, PlaneFigures, SetFigures}
 use crate::registers::RegisterPage;
 use crate::trunks::TrunkFigures;
 use crate::virtual_time::patience::Turn;
-use angara_abi::JobId;
 use angara_fabric::{BarrierCheck, JobSlot, Outage};
 use angara_net::fault::{Book, Clear, Fault, TrunkChange};
 use angara_net::torus::NodeId;
