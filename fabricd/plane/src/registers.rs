@@ -64,6 +64,7 @@ impl Registers {
 
 /// Register pages of the nodes of this host, and the counters that only they show.
 pub(crate) struct RegisterPages {
+    shape: Shape,
     /// Injection channels of a node.
     channels: u16,
     pages: BTreeMap<NodeId, Registers>,
@@ -74,8 +75,8 @@ pub(crate) struct RegisterPages {
 }
 
 impl RegisterPages {
-    pub(crate) fn new(channels: u16) -> RegisterPages {
-        RegisterPages { channels, pages: BTreeMap::new(), barriers: BTreeMap::new(), stale: false }
+    pub(crate) fn new(shape: Shape, channels: u16) -> RegisterPages {
+        RegisterPages { shape, channels, pages: BTreeMap::new(), barriers: BTreeMap::new(), stale: false }
     }
 
     /// A node's register page, made at the first call.
@@ -86,7 +87,7 @@ impl RegisterPages {
             Source::Files => node,
         };
         if !self.pages.contains_key(&node) {
-            let page = Registers::create(source, &fabric.shape(), node, self.channels)?;
+            let page = Registers::create(source, &self.shape, node, self.channels)?;
             self.write(&page, fabric, node);
             self.pages.insert(node, page);
         }
@@ -157,7 +158,7 @@ impl RegisterPages {
     fn write(&self, page: &Registers, fabric: &Fabric, node: NodeId) {
         page.set(csr::STATUS, u64::from(fabric.routes().node_up(node)));
         for dir in Direction::ALL {
-            write_link(page, fabric, Link { node, dir });
+            self.write_link(page, fabric, Link { node, dir });
         }
         for tree in 0..TREES {
             let row = fabric.tree(tree as u8).and_then(|t| t.row(node));
@@ -170,23 +171,23 @@ impl RegisterPages {
         page.set(csr::BARRIER_DONE, done);
         page.set(csr::BARRIER_PHASES, phases);
     }
-}
 
-fn write_link(page: &Registers, fabric: &Fabric, link: Link) {
-    let register = |r| csr::link(link.dir.index(), r);
-    if fabric.shape().neighbour(link.node, link.dir).is_none() {
-        return page.set(register(csr::LINK_STATE), LINK_ABSENT);
+    fn write_link(&self, page: &Registers, fabric: &Fabric, link: Link) {
+        let register = |r| csr::link(link.dir.index(), r);
+        if self.shape.neighbour(link.node, link.dir).is_none() {
+            return page.set(register(csr::LINK_STATE), LINK_ABSENT);
+        }
+        let up = fabric.routes().link_up(link);
+        page.set(register(csr::LINK_STATE), if up { LINK_UP } else { LINK_DOWN });
+        let counters = fabric.link_counters(link);
+        let sent = counters.total();
+        page.set(register(csr::LINK_TX_PACKETS), sent.packets);
+        page.set(register(csr::LINK_TX_FLITS), sent.flits);
+        page.set(register(csr::LINK_TX_BYTES), sent.bytes);
+        page.set(register(csr::LINK_RX_PACKETS), counters.rx_packets);
+        page.set(register(csr::LINK_CRC_ERRORS), counters.crc_errors);
+        page.set(register(csr::LINK_REPLAYS), counters.replays);
     }
-    let up = fabric.routes().link_up(link);
-    page.set(register(csr::LINK_STATE), if up { LINK_UP } else { LINK_DOWN });
-    let counters = fabric.link_counters(link);
-    let sent = counters.total();
-    page.set(register(csr::LINK_TX_PACKETS), sent.packets);
-    page.set(register(csr::LINK_TX_FLITS), sent.flits);
-    page.set(register(csr::LINK_TX_BYTES), sent.bytes);
-    page.set(register(csr::LINK_RX_PACKETS), counters.rx_packets);
-    page.set(register(csr::LINK_CRC_ERRORS), counters.crc_errors);
-    page.set(register(csr::LINK_REPLAYS), counters.replays);
 }
 
 fn row_bits(row: &TreeRow) -> u64 {

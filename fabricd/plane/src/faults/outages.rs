@@ -20,8 +20,7 @@ pub(crate) struct Outages<'p> {
 }
 
 impl Outages<'_> {
-    /// Puts a fault in force. A tree moves to other links only between two packets, so the network has come to rest before, if
-    /// it could.
+    /// Puts a fault in force, now.
     pub(crate) fn put_in_force(&mut self, fault: Fault) -> Result<(), String> {
         let fault = fault.now();
         let mut in_force = self.book.in_force.clone();

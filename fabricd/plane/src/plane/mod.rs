@@ -95,7 +95,7 @@ impl DataPlane {
             fabric,
             seats: Seats::default(),
             channels: Channels::default(),
-            registers: RegisterPages::new(channels),
+            registers: RegisterPages::new(shape, channels),
             trees: Trees::default(),
             faults: FaultBook::default(),
             pace: Pace::default(),

@@ -117,7 +117,16 @@ impl DataPlane {
         self.go_on_after(halt)
     }
 
-    fn go_on_after(&mut self, mut halt: Halt) -> bool {
+    #[inline]
+    fn go_on_after(&mut self, halt: Halt) -> bool {
+        match halt {
+            Halt::Over(goes_on) => goes_on,
+            halt => self.go_on_after_change(halt),
+        }
+    }
+
+    #[cold]
+    fn go_on_after_change(&mut self, mut halt: Halt) -> bool {
         loop {
             match halt {
                 Halt::Over(goes_on) => return goes_on,

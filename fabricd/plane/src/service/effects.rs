@@ -20,6 +20,7 @@ use angara_net::torus::NodeId;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 impl OpenJob {
+    #[inline]
     fn memory(&self, pe: usize, place: Place, len: usize) -> Option<(&Mapping, usize)> {
         let bounce = self.pes[pe].as_ref().map(|p| &p.bounce);
         self.memory.resolve(pe, place, len, bounce)
@@ -27,6 +28,7 @@ impl OpenJob {
 
     /// Wakes `pe` after a write to `region` of its memory. What it awaits in its bounce region is
     /// announced by a completion word, whose write wakes it.
+    #[inline]
     fn notify(&self, pe: usize, region: Region) {
         if region != Region::Bounce {
             self.memory.sync.cell(pe).notify(&Linux);
@@ -134,6 +136,7 @@ impl Service<'_> {
     }
 
     /// Bytes of a PE's memory have been written by an operation.
+    #[inline]
     fn written(&mut self, at: Port, (place, len): (Place, u64), cause: Option<Cause>) {
         let seats = self.seats;
         if let Some(record) = self.record() {

@@ -58,6 +58,7 @@ impl Service<'_> {
         }
     }
 
+    #[inline]
     pub(super) fn record(&mut self) -> Option<&mut Record> {
         self.time.as_mut()?.record.as_mut()
     }

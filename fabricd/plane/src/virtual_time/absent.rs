@@ -12,6 +12,7 @@ impl Turns<'_> {
     }
 
     /// PEs have been absent: whoever runs is looked at again soon, and is not waited for without a limit.
+    #[inline]
     pub(super) fn is_in_doubt(&self) -> bool {
         self.service.time.as_ref().is_some_and(|run| run.patience.is_in_doubt())
     }
@@ -63,10 +64,17 @@ impl Turns<'_> {
     }
 
     /// Takes what absent PEs have posted. Who of them stands takes part again.
+    #[inline]
     pub(crate) fn look_for_absent(&mut self) {
+        // Whoever is absent is in doubt, too.
         if self.is_in_doubt() {
             self.look_at_patience();
+            self.look_at_each_absent();
         }
+    }
+
+    #[cold]
+    fn look_at_each_absent(&mut self) {
         let Some(run) = self.service.time.as_mut().filter(|run| run.patience.is_anyone_absent()) else { return };
         for index in run.patience.take_absent() {
             let present = self.service.time.as_ref().map_or(0, |run| run.present);

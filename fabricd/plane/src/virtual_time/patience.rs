@@ -63,6 +63,7 @@ impl Impatience {
         doubt.since.elapsed() < self.limit.unwrap_or(DOUBT) && (run || several && !is_calm)
     }
     /// Somebody has been absent, and may be again.
+    #[inline]
     pub(super) fn is_in_doubt(&self) -> bool {
         !self.known.is_empty()
     }

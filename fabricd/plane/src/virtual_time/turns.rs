@@ -45,11 +45,13 @@ pub(crate) enum Halt {
 }
 
 impl Turns<'_> {
+    #[inline]
     pub(crate) fn is_over(&self) -> bool {
         self.service.time.as_ref().is_some_and(|run| run.over)
     }
 
     /// All PEs have come; time begins when they stand for the first time.
+    #[inline]
     pub(crate) fn begun(&mut self) -> bool {
         let Some(run) = &mut self.service.time else { return false };
         if run.begun.is_none()
@@ -62,6 +64,7 @@ impl Turns<'_> {
     }
 
     /// A lane whose PE runs. What those who stand have posted is taken.
+    #[inline]
     pub(crate) fn running(&mut self) -> Option<usize> {
         while let Some(&index) = self.service.time.as_ref()?.running.last() {
             let lane = self.service.channels.lanes.get(index).filter(|lane| !lane.broken);
