@@ -11,7 +11,7 @@
 //! | `config`, `command`, `notice` | what it is given, asked and says |
 //! | `thread`, `plane` | the thread, a round of it, and all that it owns |
 //! | `jobs` | jobs and PEs, their memory, and what they put on links |
-//! | `channels` | a channel, the checks that a post must pass, posts on their way |
+//! | `channels`, `bells` | channels, the checks that a post must pass, posts on their way; what wakes the thread |
 //! | `service` | posts given to the network, and what it does to memory and channels |
 //! | `faults` | faults in force, and those to come |
 //! | `trees`, `registers` | trees of the collective subnet, register pages |

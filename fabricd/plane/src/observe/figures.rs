@@ -129,8 +129,9 @@ pub(crate) struct Figures<'p> {
 impl Figures<'_> {
     /// Counters of every link of some nodes, by node and direction, as the network has them.
     pub(crate) fn links(&self, nodes: Range<NodeId>) -> Vec<LinkFigures> {
+        let shape = self.fabric.shape();
         let figures = |link: Link| {
-            if self.fabric.shape().neighbour(link.node, link.dir).is_none() {
+            if shape.neighbour(link.node, link.dir).is_none() {
                 return LinkFigures::default();
             }
             let counters = self.fabric.link_counters(link);
