@@ -1,15 +1,14 @@
 //! What a data plane is asked to do, and how whoever asks hears of the outcome.
 
-use crate::job::Folded;
-use crate::memory::{JobMemory, PeMemory};
+use crate::jobs::job::Folded;
+use crate::jobs::memory::{JobMemory, PeMemory};
+use crate::jobs::seats::JobKey;
 use crate::notice::Gauges;
 use crate::observe::capture::{Capture, CaptureId, Refused};
 use crate::observe::figures::{LinkDetail, LinkFigures, PlaneFigures, SetFigures};
-use crate::plane::DataPlane;
 use crate::registers::RegisterPage;
 use crate::trunks::TrunkFigures;
-use crate::virtual_time::Turn;
-use angara_abi::JobId;
+use crate::virtual_time::patience::Turn;
 use angara_fabric::{BarrierCheck, JobSlot, Outage};
 use angara_net::fault::{Book, Clear, Fault, TrunkChange};
 use angara_net::torus::NodeId;
@@ -23,9 +22,6 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
-
-/// A job that had a slot when somebody began to speak of it: by now the slot may be another one's.
-pub type JobKey = (JobSlot, JobId);
 
 /// Takes the outcome of a command to whoever has asked.
 pub struct Reply<T>(Box<dyn FnOnce(T) + Send>);
@@ -45,7 +41,7 @@ impl<T: Send + 'static> Reply<T> {
     pub(crate) fn send(self, outcome: T) {
         (self.0)(outcome);
     }
-    fn answer(self, outcome: T) -> Option<Answer> {
+    pub(crate) fn answer(self, outcome: T) -> Option<Answer> {
         Some(Box::new(move || self.send(outcome)))
     }
 }
@@ -193,109 +189,6 @@ pub struct Recovery {
     pub ledger: Vec<u8>,
     /// Trunks that carry links, by host, with the number of the session.
     pub live: BTreeMap<HostId, u32>,
-}
-
-impl DataPlane {
-    /// Does what it is asked for. The answer is whoever calls to give.
-    pub(crate) fn execute(&mut self, command: Command) -> Option<Answer> {
-        use Command::*;
-        match command {
-            Stop => None,
-            Ping(reply) => reply.answer(()),
-            OpenJob(memory, reply) => reply.answer(self.open_job(memory)),
-            CloseJob(slot, reply) => {
-                self.close_job(slot);
-                reply.answer(())
-            }
-            Attach(slot, memory, pid, reply) => reply.answer(self.attach(slot, memory, pid)),
-            Detach { job, pe, lost, reply } => {
-                self.detach(job, pe, lost);
-                reply.answer(())
-            }
-            WhenQuiet(job, pe, reply) => {
-                self.when_quiet(job, pe, reply);
-                None
-            }
-            SetElsewhere(slot, pe, there, reply) => {
-                self.set_elsewhere(slot, pe, there);
-                reply.answer(())
-            }
-            OpenTree { job, first, root, pes, reply } => reply.answer(self.tree_open(job, first, root, &pes)),
-            LoadTree { slot, tree, root, pes, reply } => reply.answer(self.tree_load(slot, tree, root, &pes)),
-            CloseTree(job, tree, reply) => reply.answer(self.tree_close(job, tree)),
-            SetFault(fault, reply) => reply.answer(self.set_fault(fault)),
-            ClearFault(what, reply) => reply.answer(self.clear_fault(what)),
-            Dead(reply) => reply.answer(self.fabric.dead()),
-            ForgetFaults(what, reply) => reply.answer(self.forget_coming(what)),
-            Hold(reply) => reply.answer(self.hold()),
-            Recover(recovery, reply) => reply.answer(self.recover(*recovery)),
-            ImpairTrunks(changes, reply) => {
-                changes.into_iter().for_each(|(to, except, change)| self.impair(to, except, change));
-                reply.answer(())
-            }
-            SetKeys(keys, reply) => {
-                self.set_keys(&keys);
-                reply.answer(())
-            }
-            Tell(host, message) => {
-                self.tell(host, &message);
-                None
-            }
-            EndVirtualTime => {
-                self.end_virtual_time();
-                None
-            }
-            NoteWaits(reply) => {
-                self.note_waits();
-                reply.answer(())
-            }
-            CheckPatience => {
-                self.look_at_patience();
-                None
-            }
-            GoOnWithout(turn, reply) => reply.answer(self.go_on_without(turn)),
-            NoteRoutines(pe, routines, reply) => {
-                self.routines(pe, routines);
-                reply.answer(())
-            }
-            observe => self.show(observe),
-        }
-    }
-
-    /// Answers what only looks.
-    fn show(&mut self, command: Command) -> Option<Answer> {
-        use Command::*;
-        match command {
-            TrunkFigures(reply) => reply.answer(self.trunk_figures()),
-            Times(reply) => reply.answer(self.times()),
-            TimesPiece(from, reply) => reply.answer(self.times_piece(from)),
-            Status(reply) => {
-                let time = self.virtual_status();
-                reply.answer((self.faults(), time, self.watch_sets()))
-            }
-            Folded(slot, reply) => reply.answer(self.folded(slot)),
-            FoldPe(slot, pe, folded, reply) => reply.answer(self.timed(|plane| plane.fold_pe(slot, pe, folded))),
-            JobLinks(slot, pes, folded, reply) => reply.answer(self.job_links(slot, pes, folded)),
-            PeMemory(slot, pes, reply) => reply.answer(self.pe_memory(slot, pes)),
-            Counters(reply) => reply.answer(self.counters()),
-            WatchLinks(nodes, reply) => reply.answer(self.timed(|plane| plane.watch_links(nodes))),
-            WatchPlane(nodes, reply) => reply.answer(self.timed(|plane| plane.watch_plane(nodes))),
-            WatchJobs(reply) => reply.answer(self.timed(|plane| plane.watch_jobs())),
-            WatchLink(link, reply) => reply.answer(self.watch_link(link)),
-            BeginCapture(capture, reply) => reply.answer(self.begin_capture(capture)),
-            EndCapture(id) => {
-                self.end_capture(id);
-                None
-            }
-            _ => None,
-        }
-    }
-
-    fn timed<T>(&mut self, figure: impl FnOnce(&mut DataPlane) -> T) -> Timed<T> {
-        let begin = (self.clock)();
-        let value = figure(self);
-        Timed { value, took: (self.clock)().duration_since(begin) }
-    }
 }
 
 /// The way to a data plane.

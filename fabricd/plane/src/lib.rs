@@ -9,52 +9,47 @@
 //! | folder or file | what is in it |
 //! |---|---|
 //! | `config`, `command`, `notice` | what it is given, asked and says |
-//! | `thread`, `serve` | the thread, and a round of it |
-//! | `plane` | all it owns; jobs and PEs that come and go |
-//! | `memory` | memory of jobs and PEs |
-//! | `lane`, `post`, `ports` | a channel, the checks that a post must pass, posts on their way |
-//! | `effects` | what the network does to memory |
-//! | `fault_book` | faults in force, and those to come |
-//! | `trees`, `registers`, `traffic` | trees of the collective subnet, register pages, what jobs put on links |
+//! | `thread`, `plane` | the thread, a round of it, and all that it owns |
+//! | `jobs` | jobs and PEs, their memory, and what they put on links |
+//! | `channels`, `bells` | channels, the checks that a post must pass, posts on their way; what wakes the thread |
+//! | `service` | posts given to the network, and what it does to memory and channels |
+//! | `faults` | faults in force, and those to come |
+//! | `trees`, `registers` | trees of the collective subnet, register pages |
 //! | `observe` | packets for captures, figures for samples |
 //! | `trunks` | links to other hosts |
 //! | `virtual_time` | PEs that wait and are due in virtual time |
 //!
-//! Everything a client writes is hostile until `post` has checked it.
+//! Everything a client writes is hostile until `channels::post` has checked it.
 #![forbid(unsafe_code)]
 
+mod bells;
+mod channels;
 mod command;
 mod config;
-mod effects;
-mod fault_book;
-mod inspect;
-mod job;
-mod lane;
+mod faults;
+mod jobs;
 mod log_limit;
-mod memory;
 mod notice;
 pub mod observe;
 mod plane;
-mod ports;
-mod post;
 mod registers;
-mod serve;
+mod service;
 #[cfg(test)]
 mod tests;
 mod thread;
-mod traffic;
 mod trees;
 pub mod trunks;
 mod virtual_time;
 
-pub use command::{Answer, Command, Dead, Handle, JobKey, Recovery, Reply, Timed};
+pub use command::{Answer, Command, Dead, Handle, Recovery, Reply, Timed};
 pub use config::{CHANNELS_DEFAULT, Clock, Config, RecordTo, TrunkHost, TrunksConfig, VirtualTime};
-pub use job::Folded;
+pub use jobs::job::Folded;
+pub use jobs::memory::{Identity, JobFds, JobMemory, PeFds, PeMemory, PeParts, StaticsError};
+pub use jobs::seats::JobKey;
 pub use log_limit::LogLimit;
-pub use memory::{Identity, JobFds, JobMemory, PeFds, PeMemory, PeParts, StaticsError};
 pub use notice::Notice;
 pub use plane::DataPlane;
 pub use registers::RegisterPage;
 pub use thread::{Running, start};
-pub use virtual_time::Turn;
 pub use virtual_time::coroutines::{Coroutines, Resumed};
+pub use virtual_time::patience::Turn;

@@ -1,8 +1,8 @@
 //! What the data plane says unasked, and figures that it shares with whoever holds its [`Handle`](crate::Handle).
 
-use crate::memory::PeMemory;
+use crate::jobs::memory::PeMemory;
 use crate::trunks::TrunkEvent;
-use crate::virtual_time::Turn;
+use crate::virtual_time::patience::Turn;
 use angara_abi::JobId;
 use angara_abi::wait::{Kernel, Linux};
 use angara_net::Link;
@@ -56,19 +56,19 @@ pub(crate) struct Gauges {
     /// Commands sent so far.
     pub(crate) commands: AtomicU32,
     /// To be set when there is a command, where PEs are coroutines.
-    pub(super) wanted: OnceLock<Arc<AtomicBool>>,
+    pub(crate) wanted: OnceLock<Arc<AtomicBool>>,
     /// In virtual time: the PE on whose bell the thread sleeps, or has slept last.
     runs: Mutex<Option<Arc<PeMemory>>>,
 }
 
 impl Gauges {
     /// The thread is about to sleep on the bell of a PE.
-    pub(super) fn sleeps_for(&self, memory: &Arc<PeMemory>) {
+    pub(crate) fn sleeps_for(&self, memory: &Arc<PeMemory>) {
         *self.runs.lock().unwrap_or_else(PoisonError::into_inner) = Some(memory.clone());
     }
 
     /// There is one command more.
-    pub(super) fn count_command(&self) {
+    pub(crate) fn count_command(&self) {
         self.commands.fetch_add(1, Ordering::SeqCst);
         if let Some(wanted) = self.wanted.get() {
             wanted.store(true, Ordering::Release);
@@ -78,5 +78,21 @@ impl Gauges {
             clock.bell().fetch_add(1, Ordering::SeqCst);
             Linux.futex_wake(clock.bell());
         }
+    }
+}
+
+/// The way to whoever hears what a data plane says, and sees what it counts.
+pub(crate) struct Reports {
+    pub(crate) gauges: Arc<Gauges>,
+    hear: Box<dyn FnMut(Notice) + Send>,
+}
+
+impl Reports {
+    pub(crate) fn new(gauges: Arc<Gauges>, hear: impl FnMut(Notice) + Send + 'static) -> Reports {
+        Reports { gauges, hear: Box::new(hear) }
+    }
+
+    pub(crate) fn say(&mut self, notice: Notice) {
+        (self.hear)(notice);
     }
 }

@@ -3,13 +3,13 @@
 //! Pages are made when the first PE of a node attaches, and refreshed from the network's counters
 //! about every millisecond while there is work and once before the thread sleeps.
 
-use super::plane::DataPlane;
 use angara_abi::channel::Fault;
 use angara_abi::csr;
 use angara_abi::shm::{Access, Mapping, PageKind, Part, Source};
 use angara_abi::{PAYLOAD_MAX, REDUCES, TREES};
-use angara_fabric::Link;
+use angara_fabric::{Fabric, Link, TreeRow};
 use angara_net::torus::{Direction, NodeId, Shape};
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,7 +28,7 @@ pub enum RegisterPage {
 }
 
 /// The register page of one node.
-pub(super) struct Registers {
+struct Registers {
     fd: Option<OwnedFd>,
     map: Mapping,
     errors: u64,
@@ -55,64 +55,131 @@ impl Registers {
         Ok(registers)
     }
 
-    pub(super) fn set(&self, register: u32, value: u64) {
+    fn set(&self, register: u32, value: u64) {
         if let Ok(word) = self.map.at::<AtomicU64>(register as usize) {
             word.store(value, Ordering::Relaxed);
         }
     }
-
-    pub(super) fn count_error(&mut self) {
-        self.errors += 1;
-        self.set(csr::ERRORS, self.errors);
-    }
 }
 
-impl DataPlane {
+/// Register pages of the nodes of this host, and the counters that only they show.
+pub(crate) struct RegisterPages {
+    shape: Shape,
+    /// Injection channels of a node.
+    channels: u16,
+    pages: BTreeMap<NodeId, Registers>,
+    /// Barriers left and phases of the latest one, by node.
+    barriers: BTreeMap<NodeId, (u64, u64)>,
+    /// Counters changed since the pages were written.
+    stale: bool,
+}
+
+impl RegisterPages {
+    pub(crate) fn new(shape: Shape, channels: u16) -> RegisterPages {
+        RegisterPages { shape, channels, pages: BTreeMap::new(), barriers: BTreeMap::new(), stale: false }
+    }
+
     /// A node's register page, made at the first call.
-    pub(super) fn register_page(&mut self, node: NodeId, source: &Source) -> io::Result<RegisterPage> {
+    pub(crate) fn page(&mut self, fabric: &Fabric, node: NodeId, source: &Source) -> io::Result<RegisterPage> {
         // A library that has all PEs of a job in its process reads no registers: they have one page.
         let node = match source {
-            Source::Arena(_) => self.registers.keys().next().copied().unwrap_or(node),
+            Source::Arena(_) => self.pages.keys().next().copied().unwrap_or(node),
             Source::Files => node,
         };
-        if !self.registers.contains_key(&node) {
+        if !self.pages.contains_key(&node) {
             let page = Registers::create(source, &self.shape, node, self.channels)?;
-            self.refresh(&page, node);
-            self.registers.insert(node, page);
+            self.write(&page, fabric, node);
+            self.pages.insert(node, page);
         }
-        let page = self.registers.get(&node).ok_or(io::ErrorKind::NotFound)?;
+        let page = self.pages.get(&node).ok_or(io::ErrorKind::NotFound)?;
         match &page.fd {
             Some(fd) => fd.try_clone().map(RegisterPage::File),
             None => Ok(RegisterPage::Here(Part::of(&page.map))),
         }
     }
 
+    /// Counters of the network have changed.
+    #[inline]
+    pub(crate) fn are_stale(&mut self) {
+        self.stale = true;
+    }
+
     /// Writes the network's counters into the pages, if any changed.
-    pub(super) fn refresh_registers(&mut self) {
+    pub(crate) fn refresh(&mut self, fabric: &Fabric) {
         if !std::mem::take(&mut self.stale) {
             return;
         }
-        for (&node, page) in &self.registers {
-            self.refresh(page, node);
+        for (&node, page) in &self.pages {
+            self.write(page, fabric, node);
         }
     }
 
-    fn refresh(&self, page: &Registers, node: NodeId) {
-        page.set(csr::STATUS, u64::from(self.fabric.routes().node_up(node)));
+    /// A node has left a barrier of so many phases.
+    pub(crate) fn barrier_left(&mut self, node: NodeId, phases: u64) {
+        let (done, latest) = self.barriers.entry(node).or_default();
+        (*done, *latest) = (*done + 1, phases);
+    }
+
+    /// Nodes that have left barriers: how many, and the phases of the latest one.
+    pub(crate) fn barriers(&self) -> Vec<(NodeId, u64, u64)> {
+        self.barriers.iter().map(|(node, (left, phases))| (*node, *left, *phases)).collect()
+    }
+
+    /// A client of a node has violated the protocol.
+    pub(crate) fn count_error(&mut self, node: NodeId) {
+        if let Some(page) = self.pages.get_mut(&node) {
+            page.errors += 1;
+            page.set(csr::ERRORS, page.errors);
+        }
+    }
+
+    /// Carries out a client's command to write a register.
+    pub(crate) fn command(&mut self, node: NodeId, register: u32, value: u64) -> Result<(), Fault> {
+        let page = self.pages.get_mut(&node);
+        match register {
+            _ if !csr::exists(register) || !csr::client_writable(register) => return Err(Fault::BadCsr),
+            csr::SCRATCH => {
+                if let Some(page) = page {
+                    page.set(csr::SCRATCH, value);
+                }
+            }
+            // The other writable register counts errors; only clearing it means something.
+            _ if value != 0 => return Err(Fault::BadCsr),
+            _ => {
+                if let Some(page) = page {
+                    page.errors = 0;
+                    page.set(csr::ERRORS, 0);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&self, page: &Registers, fabric: &Fabric, node: NodeId) {
+        page.set(csr::STATUS, u64::from(fabric.routes().node_up(node)));
         for dir in Direction::ALL {
-            self.refresh_link(page, Link { node, dir });
+            self.write_link(page, fabric, Link { node, dir });
         }
-        self.refresh_collectives(page, node);
+        for tree in 0..TREES {
+            let row = fabric.tree(tree as u8).and_then(|t| t.row(node));
+            page.set(csr::tree(tree, csr::TREE_ROW), row.map_or(0, row_bits));
+            let (results, bcasts) = fabric.tree_counters(tree as u8, node);
+            page.set(csr::tree(tree, csr::TREE_RESULTS), results);
+            page.set(csr::tree(tree, csr::TREE_BCASTS), bcasts);
+        }
+        let (done, phases) = self.barriers.get(&node).copied().unwrap_or_default();
+        page.set(csr::BARRIER_DONE, done);
+        page.set(csr::BARRIER_PHASES, phases);
     }
 
-    fn refresh_link(&self, page: &Registers, link: Link) {
+    fn write_link(&self, page: &Registers, fabric: &Fabric, link: Link) {
         let register = |r| csr::link(link.dir.index(), r);
         if self.shape.neighbour(link.node, link.dir).is_none() {
             return page.set(register(csr::LINK_STATE), LINK_ABSENT);
         }
-        let up = self.fabric.routes().link_up(link);
+        let up = fabric.routes().link_up(link);
         page.set(register(csr::LINK_STATE), if up { LINK_UP } else { LINK_DOWN });
-        let counters = self.fabric.link_counters(link);
+        let counters = fabric.link_counters(link);
         let sent = counters.total();
         page.set(register(csr::LINK_TX_PACKETS), sent.packets);
         page.set(register(csr::LINK_TX_FLITS), sent.flits);
@@ -121,39 +188,32 @@ impl DataPlane {
         page.set(register(csr::LINK_CRC_ERRORS), counters.crc_errors);
         page.set(register(csr::LINK_REPLAYS), counters.replays);
     }
+}
 
-    /// Executes a CSR command, if there is one.
-    pub(super) fn poll_mailbox(&mut self, index: usize) -> bool {
-        let Some(lane) = &self.lanes[index] else { return false };
-        let Some((seq, register, value)) = lane.memory.channel.csr_pending() else { return false };
-        let node = lane.port.node;
-        let result = match register {
-            _ if !csr::exists(register) || !csr::client_writable(register) => Err(Fault::BadCsr),
-            csr::SCRATCH => {
-                if let Some(page) = self.registers.get(&node) {
-                    page.set(csr::SCRATCH, value);
-                }
-                Ok(())
-            }
-            // The other writable register counts errors; only clearing it means something.
-            _ if value != 0 => Err(Fault::BadCsr),
-            _ => {
-                if let Some(page) = self.registers.get_mut(&node) {
-                    page.errors = 0;
-                    page.set(csr::ERRORS, 0);
-                }
-                Ok(())
-            }
+fn row_bits(row: &TreeRow) -> u64 {
+    const VALID: u64 = 1 << 14;
+    row.down as u64
+        | row.to_root.map_or(0, |d| d.index() as u64) << 8
+        | u64::from(row.is_root) << 12
+        | u64::from(row.contributors > 0) << 13
+        | VALID
+        | (row.down_sum as u64) << 16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use angara_net::torus::Direction;
+
+    #[test]
+    fn rows_are_packed_as_the_register_map_says() {
+        let row = TreeRow {
+            is_root: false,
+            to_root: Some(Direction::new(1, false)),
+            contributors: 2,
+            down: 0b101,
+            down_sum: 2,
         };
-        if result.is_err() {
-            self.count_violation(node);
-        }
-        let Some(lane) = &mut self.lanes[index] else { return true };
-        if result.is_err() && !std::mem::replace(&mut lane.csr_logged, true) {
-            tracing::warn!(job = lane.job.id.number(), pe = lane.pe, register, value, "CSR command refused");
-        }
-        lane.memory.channel.csr_acknowledge(seq, result);
-        lane.notify();
-        true
+        assert_eq!(row_bits(&row), 0b101 | 5 << 8 | 1 << 13 | 1 << 14 | 2 << 16);
     }
 }

@@ -1,9 +1,9 @@
 //! The data plane without its thread: what others notice of a large transfer, and time that is virtual.
 
-use super::serve::BYTES_PER_ROUND;
 use crate::config::{Config, VirtualTime};
-use crate::memory::{Identity, JobMemory, PeMemory};
+use crate::jobs::memory::{Identity, JobMemory, PeMemory};
 use crate::plane::DataPlane;
+use crate::service::turn::BYTES_PER_ROUND;
 use angara_abi::JobId;
 use angara_abi::account::{Class, READ_MAX};
 use angara_abi::clock::{AHEAD_MAX, ClockPage, TIME_MAX, Verdict, WaitsFor};
@@ -152,8 +152,8 @@ fn clock(client: &Client) -> &ClockPage {
 
 /// Lets the plane do what it can while PEs stand.
 fn turn(plane: &mut DataPlane) {
-    assert_eq!(plane.running(), None, "everybody stands");
-    assert!(plane.begun());
+    assert_eq!(plane.turns().running(), None, "everybody stands");
+    assert!(plane.turns().begun());
     plane.go_on();
 }
 
@@ -164,7 +164,7 @@ fn a_pe_goes_on_when_what_it_waits_for_has_happened_and_not_before() {
     let seq = a.put_and_quiet() as u32;
     clock(&a).stamp(seq, 2_001_000);
     let waits = clock(&a).stand(2_001_000, WaitsFor::Completion(heap(0)), TIME_MAX);
-    assert!(plane.running().is_some(), "the other PE runs, so nothing moves");
+    assert!(plane.turns().running().is_some(), "the other PE runs, so nothing moves");
     let writes = clock(&b).stand(1_000_000, WaitsFor::Memory, TIME_MAX);
     turn(&mut plane);
     // One way of a packet of three flits, from the time of its post on (docs/explain/model.md).
@@ -268,9 +268,9 @@ fn a_pe_knows_until_when_nothing_changes() {
 fn an_absent_pe_posts_in_the_present_and_comes_back_to_it() {
     let (mut plane, [mut a, b]) = virtual_pair();
     clock(&b).stand(5_000_000, WaitsFor::Time, 5_000_000);
-    let runs = plane.running().expect("the first one does");
-    assert!(plane.begun() && !plane.go_on_without((runs, 1)), "it has not stood yet");
-    assert!(plane.go_on_without((runs, 0)));
+    let runs = plane.turns().running().expect("the first one does");
+    assert!(plane.turns().begun() && !plane.turns().go_on_without((runs, 1)), "it has not stood yet");
+    assert!(plane.turns().go_on_without((runs, 0)));
     turn(&mut plane);
     assert!(clock(&b).stands().is_none(), "the other one goes on");
     let writes = clock(&b).stand(5_000_000, WaitsFor::Memory, TIME_MAX);
@@ -278,14 +278,14 @@ fn an_absent_pe_posts_in_the_present_and_comes_back_to_it() {
     assert_eq!(clock(&b).ended(writes), None, "who is absent may still end a deadlock");
     [0, 1].into_iter().for_each(|i| clock(&a).stamp(a.producer.next_seq() + i, 2_000));
     let seq = a.put_and_quiet();
-    plane.look_for_absent();
+    plane.turns().look_for_absent();
     turn(&mut plane);
     let way = 600_000 + 129_000 + 2 * 6400 / 3;
     let (arrived, verdict) = clock(&b).ended(writes).expect("its memory was written");
     assert!(verdict == Verdict::Go && arrived.abs_diff(5_000_000 + way) < 1_000, "{arrived}");
     clock(&b).stand(arrived, WaitsFor::Memory, TIME_MAX);
     let waits = clock(&a).stand(3_000, WaitsFor::Completion(heap(0)), TIME_MAX);
-    plane.look_for_absent();
+    plane.turns().look_for_absent();
     turn(&mut plane);
     let (answered, verdict) = clock(&a).ended(waits).expect("the read came back");
     assert!(verdict == Verdict::Go && answered > arrived + 700_000 && a.completed() == seq, "{answered}");

@@ -1,10 +1,10 @@
 //! Captures: what the network says of packets goes to whoever asked for it, into a buffer that the data plane never waits
 //! for. What does not fit is counted.
 
-use crate::plane::DataPlane;
+use crate::jobs::job::Jobs;
 use angara_abi::JobId;
 use angara_abi::capture::push_tally;
-use angara_fabric::{Filter, JobSlot, LISTENERS_MAX, Link};
+use angara_fabric::{Fabric, Filter, JobSlot, LISTENERS_MAX, Link};
 use angara_net::torus::NodeId;
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::BTreeMap;
@@ -123,61 +123,66 @@ pub(crate) struct Listener {
 }
 
 /// All of them, in the order of the network's listeners.
-#[derive(Default)]
 pub(crate) struct Captures {
     listeners: Vec<Listener>,
     next: u64,
+    /// Packets are stamped with the time of the job, not with that of the day.
+    in_virtual_time: bool,
 }
 
-impl DataPlane {
+impl Captures {
+    pub(crate) fn new(in_virtual_time: bool) -> Captures {
+        Captures { listeners: Vec::new(), next: 0, in_virtual_time }
+    }
+
     /// Begins a capture.
-    pub(crate) fn begin_capture(&mut self, wish: Capture) -> Result<CaptureId, Refused> {
-        let own = self.captures.listeners.iter().filter(|l| l.wish.uid == wish.uid).count();
+    pub(crate) fn begin(&mut self, wish: Capture, jobs: &Jobs, fabric: &mut Fabric) -> Result<CaptureId, Refused> {
+        let own = self.listeners.iter().filter(|l| l.wish.uid == wish.uid).count();
         if own >= wish.most {
             return Err(Refused::Own(own));
         }
-        if self.captures.listeners.len() >= LISTENERS_MAX {
+        if self.listeners.len() >= LISTENERS_MAX {
             return Err(Refused::All(LISTENERS_MAX));
         }
         if let Whose::Job(id) = wish.whose
-            && !self.jobs.values().any(|job| job.memory.id == id)
+            && !jobs.values().any(|job| job.memory.id == id)
         {
             return Err(Refused::NoJob);
         }
-        self.captures.next += 1;
-        let id = CaptureId(self.captures.next);
-        self.tell_listeners();
-        self.captures.listeners.push(Listener { id, wish });
-        self.choose_packets();
+        self.next += 1;
+        let id = CaptureId(self.next);
+        self.tell(jobs, fabric);
+        self.listeners.push(Listener { id, wish });
+        self.choose_packets(jobs, fabric);
         Ok(id)
     }
 
     /// Ends a capture, unless it has ended by itself.
-    pub(crate) fn end_capture(&mut self, id: CaptureId) {
-        self.end_captures(|listener| listener.id == id);
+    pub(crate) fn end(&mut self, id: CaptureId, jobs: &Jobs, fabric: &mut Fabric) {
+        self.end_those(jobs, fabric, |listener| listener.id == id);
     }
 
     /// A job has come, or has gone.
-    pub(crate) fn jobs_changed(&mut self) {
-        if self.captures.listeners.is_empty() {
+    pub(crate) fn jobs_changed(&mut self, jobs: &Jobs, fabric: &mut Fabric) {
+        if self.listeners.is_empty() {
             return;
         }
-        let there: Vec<JobId> = self.jobs.values().map(|job| job.memory.id).collect();
-        self.end_captures(|listener| matches!(listener.wish.whose, Whose::Job(id) if !there.contains(&id)));
+        let there: Vec<JobId> = jobs.values().map(|job| job.memory.id).collect();
+        self.end_those(jobs, fabric, |listener| matches!(listener.wish.whose, Whose::Job(id) if !there.contains(&id)));
     }
 
-    fn end_captures(&mut self, ends: impl Fn(&Listener) -> bool) {
-        self.tell_listeners();
-        self.captures.listeners.iter().filter(|l| ends(l)).for_each(|l| l.wish.basket.end());
-        self.captures.listeners.retain(|l| !ends(l));
-        self.choose_packets();
+    fn end_those(&mut self, jobs: &Jobs, fabric: &mut Fabric, ends: impl Fn(&Listener) -> bool) {
+        self.tell(jobs, fabric);
+        self.listeners.iter().filter(|l| ends(l)).for_each(|l| l.wish.basket.end());
+        self.listeners.retain(|l| !ends(l));
+        self.choose_packets(jobs, fabric);
     }
 
     /// Tells the network who listens to what.
-    fn choose_packets(&mut self) {
-        let jobs = |whose| {
+    fn choose_packets(&self, jobs: &Jobs, fabric: &mut Fabric) {
+        let slots_of = |whose| {
             let slots = |of: &dyn Fn(&JobId, u32) -> bool| {
-                let jobs = self.jobs.values().filter(|job| of(&job.memory.id, job.memory.uid));
+                let jobs = jobs.values().filter(|job| of(&job.memory.id, job.memory.uid));
                 Some(jobs.map(|job| job.memory.slot).collect())
             };
             match whose {
@@ -188,29 +193,30 @@ impl DataPlane {
         };
         let filter = |l: &Listener| {
             let Capture { whose, link, node, vc, .. } = l.wish;
-            Filter { jobs: jobs(whose), link, node, vc }
+            Filter { jobs: slots_of(whose), link, node, vc }
         };
-        self.fabric.listen(self.captures.listeners.iter().map(filter).collect());
+        fabric.listen(self.listeners.iter().map(filter).collect());
     }
 
     /// Gives listeners what has happened.
     #[inline]
-    pub(crate) fn tell_listeners(&mut self) {
-        if !self.captures.listeners.is_empty() {
-            self.fill_baskets();
+    pub(crate) fn tell(&mut self, jobs: &Jobs, fabric: &mut Fabric) {
+        if !self.listeners.is_empty() {
+            self.fill_baskets(jobs, fabric);
         }
     }
 
     #[cold]
-    fn fill_baskets(&mut self) {
-        let heard = self.fabric.heard();
+    fn fill_baskets(&self, jobs: &Jobs, fabric: &mut Fabric) {
+        let heard = fabric.heard();
         if heard.is_empty() {
             return;
         }
-        let ids: BTreeMap<JobSlot, JobId> = self.jobs.iter().map(|(slot, job)| (slot, job.memory.id)).collect();
+        let ids: BTreeMap<JobSlot, JobId> = jobs.iter().map(|(slot, job)| (slot, job.memory.id)).collect();
+        let shape = fabric.shape();
         let now = clock_gettime(ClockId::Realtime);
         let now = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
-        for (number, listener) in self.captures.listeners.iter().enumerate() {
+        for (number, listener) in self.listeners.iter().enumerate() {
             let mut inside = listener.wish.basket.inside();
             for heard in heard.iter().filter(|heard| heard.listeners >> number & 1 != 0) {
                 inside.passed += 1;
@@ -218,9 +224,9 @@ impl DataPlane {
                     inside.dropped += 1;
                     continue;
                 }
-                let stamp = if self.virtual_time.is_some() { heard.time / 1000 } else { now };
+                let stamp = if self.in_virtual_time { heard.time / 1000 } else { now };
                 let job = ids.get(&heard.job).map_or(u32::MAX, |id| id.number());
-                heard.push(&mut inside.bytes, stamp, job, &self.shape, listener.wish.snaplen as usize);
+                heard.push(&mut inside.bytes, stamp, job, &shape, listener.wish.snaplen as usize);
             }
             drop(inside);
             (listener.wish.basket.filled)();

@@ -2,13 +2,16 @@
 //!
 //! A large network is copied a piece at a time, so that posts are served in between.
 
-use crate::job::{Folded, OpenJob};
-use crate::plane::DataPlane;
+use crate::channels::lanes::Lanes;
+use crate::jobs::job::Jobs;
+use crate::jobs::traffic::LinkAccounts;
+use crate::notice::Gauges;
+use crate::registers::RegisterPages;
+use crate::trees::Trees;
 use angara_abi::JobId;
 use angara_abi::account::{Class, Load};
-use angara_fabric::{ChannelUse, JobSlot, Link, NodeCounters};
+use angara_fabric::{ChannelUse, Fabric, JobSlot, Link, NodeCounters};
 use angara_net::torus::{Direction, NodeId};
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
@@ -111,17 +114,30 @@ pub struct TreeFigures {
     pub broadcasts: u64,
 }
 
-impl DataPlane {
+/// Parts of a data plane that have something to show.
+pub(crate) struct Figures<'p> {
+    pub(crate) fabric: &'p Fabric,
+    pub(crate) jobs: &'p Jobs,
+    pub(crate) lanes: &'p Lanes,
+    pub(crate) accounts: &'p LinkAccounts,
+    pub(crate) registers: &'p RegisterPages,
+    pub(crate) trees: &'p Trees,
+    pub(crate) gauges: &'p Gauges,
+    pub(crate) rounds: Rounds,
+}
+
+impl Figures<'_> {
     /// Counters of every link of some nodes, by node and direction, as the network has them.
-    pub(crate) fn watch_links(&self, nodes: Range<NodeId>) -> Vec<LinkFigures> {
+    pub(crate) fn links(&self, nodes: Range<NodeId>) -> Vec<LinkFigures> {
+        let shape = self.fabric.shape();
         let figures = |link: Link| {
-            if self.shape.neighbour(link.node, link.dir).is_none() {
+            if shape.neighbour(link.node, link.dir).is_none() {
                 return LinkFigures::default();
             }
             let counters = self.fabric.link_counters(link);
             let mut load = counters.total();
-            if let Some(past) = self.past.as_ref().and_then(|past| past.get(&link)) {
-                load.add(*past);
+            if let Some(past) = self.accounts.past(link) {
+                load.add(past);
             }
             LinkFigures {
                 here: self.fabric.owns(link.node),
@@ -137,20 +153,19 @@ impl DataPlane {
     }
 
     /// Returns what is open of a link.
-    pub(crate) fn watch_link(&self, link: Link) -> LinkDetail {
+    pub(crate) fn link(&self, link: Link) -> LinkDetail {
         let counters = self.fabric.link_counters(link);
         let classes = Class::ALL.into_iter().zip(counters.tx).collect();
         LinkDetail { classes, channels: self.fabric.link_channels(link) }
     }
 
     /// Jobs that are open, and how many PEs they have.
-    pub(crate) fn watch_jobs(&self) -> Vec<(JobSlot, usize)> {
+    pub(crate) fn jobs(&self) -> Vec<(JobSlot, usize)> {
         self.jobs.iter().map(|(slot, job)| (slot, job.memory.pes)).collect()
     }
 
     /// Everything but links.
-    pub(crate) fn watch_plane(&self, nodes: Vec<NodeId>) -> PlaneFigures {
-        let lanes = || self.active.iter().filter_map(|lane| self.lanes[*lane].as_ref());
+    pub(crate) fn plane(&self, nodes: Vec<NodeId>, faults: Vec<String>) -> PlaneFigures {
         let mut adapters = NodeCounters::default();
         for node in nodes.iter().map(|node| self.fabric.node_counters(*node)) {
             adapters.foreign_drops += node.foreign_drops;
@@ -164,20 +179,20 @@ impl DataPlane {
             events: self.fabric.events_handled(),
             in_flight: self.fabric.in_flight(),
             channels: (
-                lanes().count(),
-                lanes().filter(|lane| lane.pending.is_some()).count(),
-                lanes().filter(|lane| lane.broken).count(),
+                self.lanes.served().count(),
+                self.lanes.served().filter(|lane| lane.pending.is_some()).count(),
+                self.lanes.served().filter(|lane| lane.broken).count(),
             ),
             adapters,
-            barriers: self.barriers.iter().map(|(node, (left, phases))| (*node, *left, *phases)).collect(),
-            trees: (0..angara_abi::TREES as u8).filter_map(|tree| self.watch_tree(tree, &nodes)).collect(),
-            faults: self.faults(),
-            sets: self.watch_sets(),
+            barriers: self.registers.barriers(),
+            trees: (0..angara_abi::TREES as u8).filter_map(|tree| self.tree(tree, &nodes)).collect(),
+            faults,
+            sets: self.sets(),
         }
     }
 
     /// Figures of node sets.
-    pub(crate) fn watch_sets(&self) -> SetFigures {
+    pub(crate) fn sets(&self) -> SetFigures {
         let with_set = self.jobs.iter().filter(|(_, job)| job.memory.set.is_some());
         SetFigures {
             tables_made: with_set.map(|(slot, job)| (job.memory.id, self.fabric.tables_made(slot))).collect(),
@@ -185,9 +200,9 @@ impl DataPlane {
         }
     }
 
-    fn watch_tree(&self, number: u8, nodes: &[NodeId]) -> Option<TreeFigures> {
+    fn tree(&self, number: u8, nodes: &[NodeId]) -> Option<TreeFigures> {
         let rows = self.fabric.tree(number)?;
-        let slot = self.trees[number as usize]?;
+        let slot = self.trees.owner(number)?;
         let up = rows.rows.iter().filter_map(|(node, row)| Some((*node, row.to_root?))).collect();
         let (mut results, mut broadcasts) = (0, 0);
         for node in nodes {
@@ -196,30 +211,5 @@ impl DataPlane {
         }
         let job = self.jobs.get(slot).map(|job| job.memory.id);
         Some(TreeFigures { number, job, root: rows.root(), up, results, broadcasts })
-    }
-
-    /// A job is over. What it has put on links without the network stays in the sums, if somebody looks at them.
-    pub(crate) fn remember(&mut self, job: &OpenJob) {
-        let Some(past) = &mut self.past else { return };
-        let mut folded = job.account.folded.clone();
-        for pe in job.pes.iter().flatten() {
-            job.fold_pe(pe, &self.routes, &mut folded);
-        }
-        for (link, load) in folded.sums() {
-            past.entry(link).or_default().add(load);
-        }
-    }
-}
-
-impl Folded {
-    /// Sums over all classes.
-    pub fn sums(&self) -> BTreeMap<Link, Load> {
-        let sum = |loads: &[Load]| {
-            loads.iter().fold(Load::default(), |mut sum, load| {
-                sum.add(*load);
-                sum
-            })
-        };
-        self.links.iter().map(|(link, loads)| (*link, sum(loads))).collect()
     }
 }

@@ -2,3 +2,4 @@
 
 pub mod capture;
 pub mod figures;
+pub(crate) mod link_reports;

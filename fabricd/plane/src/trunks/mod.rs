@@ -143,6 +143,8 @@ pub(super) struct Trunks {
     now: Duration,
     /// Datagrams that do not even claim to be from another host of this cluster to this one.
     strangers: u64,
+    /// Events that are about to be reported.
+    words: Vec<TrunkEvent>,
 }
 
 impl Trunks {
@@ -191,6 +193,7 @@ impl Trunks {
             slots: config.slots.unwrap_or(SLOTS_DEFAULT).max(ROUTER_SLOTS),
             batch: Vec::new(),
             strangers: 0,
+            words: Vec::new(),
             now: Duration::ZERO,
         })
     }
@@ -284,7 +287,7 @@ impl Trunks {
 
     /// One round: what has come goes into the network, what leaves it goes out. Whether anything but
     /// the trunks' own housekeeping was done.
-    pub(super) fn poll(&mut self, fabric: &mut Fabric, words: &mut Vec<TrunkEvent>) -> bool {
+    pub(super) fn poll(&mut self, fabric: &mut Fabric) -> bool {
         let now = self.read_clock();
         self.now = now;
         let wall = self.origin + now;
@@ -299,22 +302,22 @@ impl Trunks {
                 match event {
                     Event::Up { session } => {
                         peer.begin(Some(session));
-                        words.push(TrunkEvent::Up(host, session));
+                        self.words.push(TrunkEvent::Up(host, session));
                     }
                     Event::Restarted { session } => {
                         peer.begin(Some(session));
-                        words.push(TrunkEvent::Up(host, session));
+                        self.words.push(TrunkEvent::Up(host, session));
                     }
                     Event::Down { why, since } => {
                         peer.begin(None);
-                        words.push(TrunkEvent::Down(host, why.to_string(), now.saturating_sub(since)));
+                        self.words.push(TrunkEvent::Down(host, why.to_string(), now.saturating_sub(since)));
                     }
                 }
             }
             while let Some((channel, record)) = peer.association.poll_record() {
                 work = true;
                 match channel {
-                    CONTROL => words.push(TrunkEvent::Message(host, record)),
+                    CONTROL => self.words.push(TrunkEvent::Message(host, record)),
                     n => match peer.crossings.get_mut(n as usize - 1) {
                         Some(crossing) if crossing.early.len() < EARLY_MAX => crossing.early.push_back(record),
                         Some(_) => {
@@ -331,6 +334,11 @@ impl Trunks {
             }
         }
         work
+    }
+
+    /// Takes what has happened in the rounds since the last call.
+    pub(super) fn take_events(&mut self) -> impl Iterator<Item = TrunkEvent> {
+        self.words.drain(..)
     }
 
     /// Hands what leaves the network to the trunks. Whether there was anything; then routers may have slots again.

@@ -1,7 +1,5 @@
 //! PEs that are coroutines of the data plane's thread, as the data plane sees them.
 
-use crate::plane::DataPlane;
-use angara_abi::clock::ClockPage;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -22,20 +20,4 @@ pub enum Resumed {
     Stands,
     /// It has asked the daemon something, or has ended: it does nothing before there is a command.
     Waits,
-}
-
-impl DataPlane {
-    /// Has PEs that stand leave notes of what they wait for. Processes do so by themselves.
-    pub(crate) fn note_waits(&mut self) {
-        if self.is_over() {
-            return;
-        }
-        let Some(coroutines) = &mut self.coroutines else { return };
-        let stands = |clock: &ClockPage| clock.stands().is_some() && !clock.has_ended();
-        for lane in self.lanes.iter().flatten().filter(|lane| !lane.broken) {
-            if lane.memory.clock.as_ref().is_some_and(stands) {
-                coroutines.note(lane.pe);
-            }
-        }
-    }
 }

@@ -2,10 +2,10 @@
 //!
 //! A wait that only lets time pass is none: the time is a part of the gap before the next record.
 
-use super::standing::{VirtualRun, overlap};
+use super::touch::overlap;
+use crate::channels::post::Posted;
 use crate::config::RecordTo;
-use crate::plane::DataPlane;
-use crate::post::Posted;
+use crate::jobs::seats::Seats;
 use angara_abi::clock::{AHEAD_MAX, WaitsFor};
 use angara_abi::desc::Place;
 use angara_fabric::{BarrierFamily, Cause as From, Op, OpState, Port, Source, Tick};
@@ -67,8 +67,8 @@ impl Record {
         Ok(Record { recorder, to, seed, pes: Vec::new(), trees: [None; angara_abi::TREES], event: None })
     }
 
-    /// The job has begun, on these ports.
-    fn begin(&mut self, shape: &Shape, ports: &[Port], barrier: BarrierFamily) -> io::Result<()> {
+    /// The job of this run begins, on these ports.
+    pub(crate) fn begin(&mut self, shape: &Shape, ports: &[Port], barrier: BarrierFamily) -> Result<(), String> {
         self.pes.resize_with(ports.len(), Heard::default);
         let topology = shape.to_string();
         let header = Header {
@@ -80,7 +80,82 @@ impl Record {
             ahead_ps: AHEAD_MAX,
             places: ports.iter().map(|port| (port.node, port.endpoint)).collect(),
         };
-        self.recorder.begin(&header)
+        self.recorder.begin(&header).map_err(|e| format!("cannot record to {}: {e}", self.to.path.display()))
+    }
+
+    /// The job of this run has ended.
+    pub(crate) fn finish(self) {
+        let path = self.to.path;
+        if let Err(e) = self.recorder.finish() {
+            tracing::error!(file = %path.display(), error = %e, "the recording is not complete");
+        }
+    }
+
+    /// A PE has posted something, which the network has accepted.
+    pub(crate) fn post(&mut self, pe: usize, at: Tick, posted: &Posted, seats: &Seats) {
+        let pe_at = |port: Port| seats.owner(port).map_or(u32::MAX, |owner| owner.pe);
+        let tree_at = |tree: u8| self.trees.get(usize::from(tree)).copied().flatten().unwrap_or(u32::MAX);
+        let class = posted.class;
+        let bytes = |source: Source<'_>| (source.len(), matches!(source, Source::Memory { .. }));
+        let post = match posted.op(&[0; angara_abi::PAYLOAD_MAX]) {
+            None => Post::Nothing,
+            Some(Op::Write { to, source, vc, adaptive, .. }) => {
+                let ((len, memory), response) = (bytes(source), vc == angara_abi::packet::Vc::Response);
+                Post::Write { class, to: pe_at(to), len, memory, response, adaptive }
+            }
+            Some(Op::Read { to, len, .. }) => Post::Read { class, to: pe_at(to), len },
+            Some(Op::Flush { to, .. }) => Post::Flush { class, to: pe_at(to) },
+            Some(Op::Amo { to, op, width, result, .. }) => {
+                Post::Amo { class, to: pe_at(to), op, width, fetch: result.is_some() }
+            }
+            Some(Op::Fence) => Post::Fence { class },
+            Some(Op::Barrier { half }) => Post::Barrier { half },
+            Some(Op::Reduce { tree, reduce: id, op, elem, to, source, .. }) => {
+                let (len, memory) = bytes(source);
+                Post::Reduce { class, tree: tree_at(tree), id, op, elem, to: to.map(pe_at), len, memory }
+            }
+            Some(Op::Bcast { tree, source, .. }) => {
+                let (len, memory) = bytes(source);
+                Post::Bcast { class, tree: tree_at(tree), len, memory }
+            }
+        };
+        self.recorder.post(pe, at, post);
+        if let Some(heard) = self.pes.get_mut(pe) {
+            (heard.posts, heard.latest) = (heard.posts + 1, posted.seq);
+        }
+    }
+
+    /// A post of a PE has come so far.
+    pub(crate) fn state(&mut self, number: u64, state: OpState) {
+        let reached = match state {
+            OpState::Copied => Reached::Copied,
+            OpState::Injected => Reached::Injected,
+            OpState::Complete | OpState::Failed(_) => Reached::Complete,
+        };
+        self.event = Some(Event::Own(number, reached));
+    }
+
+    /// Bytes arrive at a port.
+    pub(crate) fn arrival(&mut self, at: Port, written: (Place, u64), cause: Option<From>, seats: &Seats) {
+        let Some(pe) = seats.owner(at).map(|owner| owner.pe) else { return };
+        let from = cause.and_then(|cause| seats.owner(cause.from)).map_or(pe, |owner| owner.pe);
+        self.arrives(pe, from, written);
+    }
+
+    /// Something of a tree arrives, so many of its kind by now.
+    pub(crate) fn tree_brings(&mut self, tree: u8, bcast: bool, count: u64) {
+        let tree = self.trees.get(usize::from(tree)).copied().flatten();
+        self.event = tree.map(|tree| Event::Tree(tree, bcast, count));
+    }
+
+    pub(crate) fn tree_loaded(&mut self, tree: u8, root: u32, pes: &[u32]) {
+        let name = self.recorder.tree(tree, root, pes);
+        self.trees[usize::from(tree) % angara_abi::TREES] = Some(name);
+    }
+
+    /// What the program of a PE does from now on does not count.
+    pub(super) fn has_ended(&mut self, pe: usize, end: Tick) {
+        self.recorder.end(pe, end);
     }
 
     /// Bytes of an operation arrive at a PE.
@@ -134,126 +209,5 @@ impl Heard {
             !concerns
         });
         last.into_iter().map(|(from, count)| Cause::Arrival { from, count }).collect()
-    }
-}
-
-impl VirtualRun {
-    /// What the program of a PE does from now on does not count.
-    pub(super) fn has_ended(&mut self, pe: usize) {
-        let end = self.spent_of(pe).times.end;
-        if let Some(record) = &mut self.record {
-            record.recorder.end(pe, end);
-        }
-    }
-
-    /// Nothing of the network is the cause of what comes next.
-    pub(super) fn nothing_happens(&mut self) {
-        if let Some(record) = &mut self.record {
-            record.event = None;
-        }
-    }
-}
-
-impl DataPlane {
-    fn record(&mut self) -> Option<&mut Record> {
-        self.virtual_time.as_mut()?.record.as_mut()
-    }
-
-    /// The job of this run begins.
-    pub(crate) fn record_begins(&mut self, ports: &[Port], barrier: BarrierFamily) -> Result<(), String> {
-        let shape = self.shape;
-        let Some(record) = self.record() else { return Ok(()) };
-        let path = record.to.path.display().to_string();
-        record.begin(&shape, ports, barrier).map_err(|e| format!("cannot record to {path}: {e}"))
-    }
-
-    /// The job of this run has ended.
-    pub(crate) fn record_ends(&mut self) {
-        let Some(record) = self.virtual_time.as_mut().and_then(|run| run.record.take()) else { return };
-        let path = record.to.path;
-        if let Err(e) = record.recorder.finish() {
-            tracing::error!(file = %path.display(), error = %e, "the recording is not complete");
-        }
-    }
-
-    /// A PE has posted something, which the network has accepted.
-    pub(crate) fn record_post(&mut self, pe: usize, at: Tick, posted: &Posted) {
-        if self.record().is_none() {
-            return;
-        }
-        let pe_at = |port: Port| self.ports.get(port).map_or(u32::MAX, |owner| owner.pe);
-        let tree_at = |tree: u8| {
-            let record = self.virtual_time.as_ref().and_then(|run| run.record.as_ref());
-            record.and_then(|record| *record.trees.get(usize::from(tree))?).unwrap_or(u32::MAX)
-        };
-        let class = posted.class;
-        let bytes = |source: Source<'_>| (source.len(), matches!(source, Source::Memory { .. }));
-        let post = match posted.op(&[0; angara_abi::PAYLOAD_MAX]) {
-            None => Post::Nothing,
-            Some(Op::Write { to, source, vc, adaptive, .. }) => {
-                let ((len, memory), response) = (bytes(source), vc == angara_abi::packet::Vc::Response);
-                Post::Write { class, to: pe_at(to), len, memory, response, adaptive }
-            }
-            Some(Op::Read { to, len, .. }) => Post::Read { class, to: pe_at(to), len },
-            Some(Op::Flush { to, .. }) => Post::Flush { class, to: pe_at(to) },
-            Some(Op::Amo { to, op, width, result, .. }) => {
-                Post::Amo { class, to: pe_at(to), op, width, fetch: result.is_some() }
-            }
-            Some(Op::Fence) => Post::Fence { class },
-            Some(Op::Barrier { half }) => Post::Barrier { half },
-            Some(Op::Reduce { tree, reduce: id, op, elem, to, source, .. }) => {
-                let (len, memory) = bytes(source);
-                Post::Reduce { class, tree: tree_at(tree), id, op, elem, to: to.map(pe_at), len, memory }
-            }
-            Some(Op::Bcast { tree, source, .. }) => {
-                let (len, memory) = bytes(source);
-                Post::Bcast { class, tree: tree_at(tree), len, memory }
-            }
-        };
-        let Some(record) = self.record() else { return };
-        record.recorder.post(pe, at, post);
-        if let Some(heard) = record.pes.get_mut(pe) {
-            (heard.posts, heard.latest) = (heard.posts + 1, posted.seq);
-        }
-    }
-
-    /// A post of a PE has come so far.
-    pub(crate) fn record_state(&mut self, number: u64, state: OpState) {
-        let reached = match state {
-            OpState::Copied => Reached::Copied,
-            OpState::Injected => Reached::Injected,
-            OpState::Complete | OpState::Failed(_) => Reached::Complete,
-        };
-        if let Some(record) = self.record() {
-            record.event = Some(Event::Own(number, reached));
-        }
-    }
-
-    /// Bytes arrive at a port.
-    pub(crate) fn record_arrival(&mut self, at: Port, written: (Place, u64), cause: Option<From>) {
-        if self.record().is_none() {
-            return;
-        }
-        let Some(pe) = self.ports.get(at).map(|owner| owner.pe) else { return };
-        let from = cause.and_then(|cause| self.ports.get(cause.from)).map_or(pe, |owner| owner.pe);
-        if let Some(record) = self.record() {
-            record.arrives(pe, from, written);
-        }
-    }
-
-    /// Something of a tree arrives, so many of its kind by now.
-    pub(crate) fn record_tree(&mut self, tree: u8, bcast: bool, count: u64) {
-        if let Some(record) = self.record() {
-            let tree = record.trees.get(usize::from(tree)).copied().flatten();
-            record.event = tree.map(|tree| Event::Tree(tree, bcast, count));
-        }
-    }
-
-    /// A tree has been loaded.
-    pub(crate) fn record_loaded(&mut self, tree: u8, root: u32, pes: &[u32]) {
-        if let Some(record) = self.record() {
-            let name = record.recorder.tree(tree, root, pes);
-            record.trees[usize::from(tree) % angara_abi::TREES] = Some(name);
-        }
     }
 }

@@ -6,86 +6,24 @@ use super::log::{Log, Stood};
 use super::patience::{Doubt, Impatience};
 use super::record::{Event, Record};
 use super::spent::Spent;
+use super::touch::{By, Touch};
+use crate::channels::lanes::Lanes;
 use crate::config::VirtualTime;
-use angara_abi::channel::{Channel, status};
+use crate::jobs::seats::Seats;
+use angara_abi::channel::Channel;
 use angara_abi::clock::{TIME_MAX, WaitsFor};
-use angara_abi::desc::{Place, Region};
+use angara_abi::desc::Place;
 use angara_fabric::{Cause, Port, Tick};
 use angara_net::fault::{Clear, Fault};
 use angara_protocol::doubts::Doubted;
-use angara_protocol::msg::Why;
+use angara_protocol::msg::{Routine, Why};
 use std::collections::{BTreeSet, VecDeque};
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 /// Posts that the network takes from a PE: more than its queues hold, so that none has to wait for the network's time.
 pub(crate) const OPS_PER_PORT: u16 = 8192;
 
-/// Events at a PE.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Touch {
-    /// One of its posts has come further. If it is complete, its completion word.
-    Post(Option<Place>),
-    /// So many bytes of its memory were written.
-    Memory(Place, u64),
-    /// Something of a tree, which wrote so many bytes.
-    Tree(Option<(Place, u64)>),
-}
-
-impl Touch {
-    /// Tells whether a PE that waits for this has to look; its channel shows how far its posts have come, and `word`
-    /// reads an integer of its memory.
-    fn concerns(self, waits_for: WaitsFor, channel: &Channel, word: impl Fn(Place, u8) -> Option<u64>) -> bool {
-        let written = match self {
-            Touch::Post(_) => None,
-            Touch::Memory(place, len) => Some((place, len)),
-            Touch::Tree(written) => written,
-        };
-        let has_come = |at, seq: u32| {
-            let now = channel.status_u32(at).load(Ordering::Relaxed);
-            now != 0 && now.wrapping_sub(seq) as i32 >= 0
-        };
-        match waits_for {
-            WaitsFor::Adapter => true,
-            WaitsFor::Time | WaitsFor::Return => false,
-            WaitsFor::Memory => written.is_some_and(|(place, _)| place.region != Region::Bounce),
-            WaitsFor::Bytes(place, len) => written.is_some_and(|(at, bytes)| overlap((place, len), (at, bytes))),
-            WaitsFor::Word(place, with) => {
-                written.is_some_and(|at| overlap((place, with.width.into()), at))
-                    // Who waits for a word that is not there has to see for itself.
-                    && word(place, with.width).is_none_or(|word| with.holds(word))
-            }
-            WaitsFor::Completion(place) => self == Touch::Post(Some(place)),
-            WaitsFor::Copied(seq) => has_come(status::COPIED, seq),
-            WaitsFor::Injected(seq) => has_come(status::INJECTED, seq),
-            WaitsFor::Delivered(seq) => has_come(status::DELIVERED, seq),
-            WaitsFor::Tree => matches!(self, Touch::Tree(_)),
-            WaitsFor::Message(mailbox, generation) => match written {
-                Some((place, len)) => {
-                    let word = |offset| word(Place { offset, ..place }, 8);
-                    let (start, range) = ((mailbox.offset, generation), (place.offset, len));
-                    place.region == mailbox.region && WaitsFor::is_of_message(start, range, word)
-                }
-                None => matches!(self, Touch::Post(Some(_))),
-            },
-        }
-    }
-}
-
-/// Whose doing something is that happens to a PE.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum By {
-    /// An operation of its own, on whose memory.
-    Own(Option<Port>),
-    /// An operation of whoever posted it, if that is known.
-    Other(Option<Cause>),
-    /// Its next barrier.
-    Barrier,
-    /// What brings it so many results of a kind, from the first.
-    Tree(Gate, u64),
-}
-
-/// The same, when a PE has stood for it.
+/// Whose doing it is that a PE stands no more.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ended {
     pub(super) why: Why,
@@ -94,11 +32,6 @@ pub(super) struct Ended {
     pub(super) posted: Tick,
     /// The same for a recording.
     pub(super) event: Option<Event>,
-}
-
-pub(super) fn overlap(a: (Place, u64), b: (Place, u64)) -> bool {
-    let begins_before_the_end_of = |x: (Place, u64), y: (Place, u64)| x.0.offset < y.0.offset.saturating_add(y.1);
-    a.0.region == b.0.region && begins_before_the_end_of(a, b) && begins_before_the_end_of(b, a)
 }
 
 /// One PE that stands.
@@ -150,7 +83,7 @@ pub(crate) struct VirtualRun {
     /// Where it went, if somebody will ask.
     pub(super) notes: Option<Notes>,
     /// The recording that is being written.
-    pub(super) record: Option<Record>,
+    pub(crate) record: Option<Record>,
     /// Faults to come, by their time and in the order given.
     faults: VecDeque<(Tick, Fault)>,
     /// How often PEs that stand had changed their deadlines when that was looked at last.
@@ -238,6 +171,74 @@ impl VirtualRun {
             self.due.insert((at, stand.pe, lane));
         }
     }
+    /// Something happened at a port at a time, by somebody's doing: whoever waits there for it is due. Bytes are written already.
+    pub(crate) fn touched_at(&mut self, (at, now): (Port, Tick), what: Touch, by: By, seats: &Seats, lanes: &Lanes) {
+        let Some(index) = seats.lane_at(at) else { return };
+        let Some(lane) = lanes.get(index) else { return };
+        let event = self.record.as_ref().and_then(|record| record.event);
+        let own = |port: Option<Port>| {
+            let whom = port.and_then(|port| seats.pe_at(port)).unwrap_or(lane.pe);
+            Ended { why: Why::Answer, whom, posted: now, event }
+        };
+        let last = |why, last: Option<(usize, Tick)>| {
+            last.map_or(own(None), |(whom, posted)| Ended { why, whom, posted, event })
+        };
+        let by = match (by, &mut self.notes) {
+            (_, None) => own(None),
+            (By::Own(port), _) => own(port),
+            (By::Other(Some(Cause { from, posted })), _) if from != at => {
+                Ended { why: Why::Data, whom: seats.pe_at(from).unwrap_or(lane.pe), posted, event }
+            }
+            (By::Other(_), _) => own(None),
+            (By::Barrier, Some(notes)) => last(Why::Barrier, notes.gates.leave(Gate::Barrier, lane.pe)),
+            (By::Tree(gate, count), Some(notes)) => {
+                last(Why::Tree, count.checked_sub(1).and_then(|n| notes.gates.last(gate, n)))
+            }
+        };
+        let word = |place, width: u8| {
+            let (map, offset) = lane.job.resolve(lane.pe, place, width.into(), Some(&lane.memory.bounce))?;
+            let mut bytes = [0; 8];
+            map.read(offset, bytes.get_mut(..width.into())?).ok()?;
+            Some(u64::from_le_bytes(bytes))
+        };
+        self.touched((index, &lane.memory.channel), now, what, word, by);
+    }
+
+    /// A PE enters what several take part in.
+    pub(crate) fn enters(&mut self, gate: Gate, pe: usize, at: Tick) {
+        if let Some(notes) = &mut self.notes {
+            notes.gates.enter(gate, pe, at);
+        }
+    }
+
+    pub(crate) fn forget_tree(&mut self, tree: u8) {
+        if let Some(notes) = &mut self.notes {
+            notes.gates.forget(tree);
+        }
+    }
+
+    /// What the program of a PE does from now on does not count.
+    pub(super) fn has_ended(&mut self, pe: usize) {
+        let end = self.spent_of(pe).times.end;
+        if let Some(record) = &mut self.record {
+            record.has_ended(pe, end);
+        }
+    }
+
+    /// The job has ended, and its recording with it.
+    pub(crate) fn end_record(&mut self) {
+        if let Some(record) = self.record.take() {
+            record.finish();
+        }
+    }
+
+    /// Nothing of the network is the cause of what comes next.
+    pub(super) fn nothing_happens(&mut self) {
+        if let Some(record) = &mut self.record {
+            record.event = None;
+        }
+    }
+
     /// When the first PE is due.
     pub(super) fn next_due(&self) -> Option<Tick> {
         self.due.first().map(|due| due.0)
@@ -289,6 +290,18 @@ impl VirtualRun {
         }
         &mut self.spent[pe]
     }
+    /// The network has taken so many posts of a PE.
+    pub(crate) fn posted(&mut self, pe: usize, posts: u64) {
+        self.spent_of(pe).times.posts += posts;
+    }
+    /// Costs of routines of a PE, as it reports them.
+    pub(crate) fn called(&mut self, pe: usize, routines: Vec<Routine>) {
+        self.spent_of(pe).called(routines);
+    }
+    /// All PEs have come.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.begun.is_some()
+    }
     /// Every lane whose PE stands, and since when.
     pub(super) fn waiting(&self) -> Vec<(usize, Tick)> {
         self.standing.iter().enumerate().filter_map(|(lane, stand)| Some((lane, (*stand)?.since))).collect()
@@ -319,10 +332,11 @@ impl VirtualRun {
         }
     }
 
-    /// A fault that comes at a time.
-    pub(super) fn plan(&mut self, at: Tick, fault: Fault) {
+    /// A fault that comes at a time of the job in picoseconds, counted from the beginning of its programs.
+    pub(crate) fn plan(&mut self, at: Tick, fault: Fault) {
+        let at = at.min(TIME_MAX);
         let behind = self.faults.partition_point(|(other, _)| *other <= at);
-        self.faults.insert(behind, (at, fault));
+        self.faults.insert(behind, (at, fault.now()));
     }
     /// When the next fault comes.
     pub(super) fn next_fault(&self) -> Option<Tick> {
@@ -344,20 +358,7 @@ impl VirtualRun {
 mod tests {
     use super::*;
     use angara_abi::clock::Comparison;
-
-    #[test]
-    fn only_what_overlaps_concerns_who_waits_for_bytes() {
-        let at = |region, offset, len| (Place { region, offset }, len);
-        let watched = at(Region::Heap, 100, 8);
-        for (offset, len, wanted) in
-            [(92, 8, false), (92, 9, true), (100, 1, true), (107, 100, true), (108, 8, false), (0, u64::MAX, true)]
-        {
-            assert_eq!(overlap(watched, at(Region::Heap, offset, len)), wanted, "{len} bytes at {offset}");
-            assert_eq!(overlap(at(Region::Heap, offset, len), watched), wanted, "{len} bytes at {offset}");
-        }
-        assert!(!overlap(watched, at(Region::Static, 100, 8)));
-        assert!(!overlap(at(Region::Heap, u64::MAX, u64::MAX), watched), "what a page says may be anything");
-    }
+    use angara_abi::desc::Region;
 
     #[test]
     fn who_is_due_is_due_once_at_the_first_time() {
@@ -384,32 +385,6 @@ mod tests {
         run.stands((3, 0), (130, 130), WaitsFor::Time, Some((10, (30, 10))));
         run.forget(3);
         assert_eq!((run.next_due(), run.stops), (None, 3));
-    }
-
-    #[test]
-    fn who_waits_for_a_message_is_due_when_it_is_complete_and_at_no_raw_part_of_it() {
-        let (_fds, channel) =
-            Channel::create(&angara_abi::shm::Source::Files, "angara-test-message").expect("a channel");
-        let mailbox = Place { region: Region::Heap, offset: 4096 };
-        let waits_for = WaitsFor::Message(mailbox, 3);
-        // The first word of a trailer of this generation; raw bytes have another one there.
-        let word = |place: Place, _| Some(if place.offset == 4096 + 1024 - 16 { 3 << 32 | 9 } else { 7 << 32 });
-        let at = |offset, len| Touch::Memory(Place { region: Region::Heap, offset }, len);
-        for (what, wanted) in [
-            (at(4096 + 100, 156), true),
-            (at(4096 + 768, 256), true),
-            (at(4096 + 512, 256), false),
-            (at(4096 + 512, 100), false),
-            (at(4096 + 64, 8), true),
-            (at(64, 8), false),
-            (Touch::Memory(Place { region: Region::Static, offset: 4096 + 64 }, 8), false),
-            (at(u64::MAX, u64::MAX), false),
-            (Touch::Post(None), false),
-            (Touch::Post(Some(mailbox)), true),
-        ] {
-            assert_eq!(what.concerns(waits_for, &channel, word), wanted, "{what:?}");
-            assert!(!what.concerns(WaitsFor::Return, &channel, word), "{what:?}");
-        }
     }
 
     #[test]

@@ -1,61 +1,30 @@
-//! Who sits behind each endpoint, and which posts are on their way.
+//! Which posts are on their way.
 
 use angara_abi::desc::Place;
-use angara_fabric::{JobSlot, Port};
-
-/// A PE of a job slot.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Owner {
-    pub(super) slot: JobSlot,
-    pub(super) pe: u32,
-}
-
-/// Owner of every endpoint.
-#[derive(Default)]
-pub(super) struct Ports {
-    nodes: Vec<Vec<Option<Owner>>>,
-}
-
-impl Ports {
-    pub(super) fn get(&self, port: Port) -> Option<Owner> {
-        *self.nodes.get(port.node as usize)?.get(port.endpoint as usize)?
-    }
-
-    pub(super) fn set(&mut self, port: Port, owner: Option<Owner>) {
-        let (node, endpoint) = (port.node as usize, port.endpoint as usize);
-        if self.nodes.len() <= node {
-            self.nodes.resize_with(node + 1, Vec::new);
-        }
-        let ports = &mut self.nodes[node];
-        if ports.len() <= endpoint {
-            ports.resize(endpoint + 1, None);
-        }
-        ports[endpoint] = owner;
-    }
-}
+use angara_fabric::Port;
 
 /// A post the network works on.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Operation {
+pub(crate) struct Operation {
     /// Index of the lane it came from.
-    pub(super) lane: usize,
-    pub(super) seq: u32,
-    pub(super) completion: Option<Place>,
+    pub(crate) lane: usize,
+    pub(crate) seq: u32,
+    pub(crate) completion: Option<Place>,
     /// Number in the lane's progress.
-    pub(super) number: u64,
+    pub(crate) number: u64,
     /// Ends with the network's completion, not with injection.
-    pub(super) answered: bool,
+    pub(crate) answered: bool,
     /// Brings data back into memory of its PE.
-    pub(super) read: bool,
+    pub(crate) read: bool,
     /// A barrier, and whether a half one.
-    pub(super) barrier: Option<bool>,
+    pub(crate) barrier: Option<bool>,
     /// Whose memory it is for.
-    pub(super) to: Option<Port>,
+    pub(crate) to: Option<Port>,
 }
 
 /// Posts on their way, by tag. A tag is used once: completions of closed jobs find nothing.
 #[derive(Default)]
-pub(super) struct Outstanding {
+pub(crate) struct Outstanding {
     slots: Vec<Slot>,
     free: Vec<u32>,
     /// The latest post of each lane, which leads to those before it: a large job has many lanes, and each ends.
@@ -75,7 +44,7 @@ struct Slot {
 const NONE: u32 = u32::MAX;
 
 impl Outstanding {
-    pub(super) fn insert(&mut self, operation: Operation) -> u64 {
+    pub(crate) fn insert(&mut self, operation: Operation) -> u64 {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot { round: 0, operation: None, before: NONE, after: NONE });
             self.slots.len() as u32 - 1
@@ -92,12 +61,12 @@ impl Outstanding {
         tag_of(slot.round, index)
     }
 
-    pub(super) fn get_mut(&mut self, tag: u64) -> Option<&mut Operation> {
+    pub(crate) fn get_mut(&mut self, tag: u64) -> Option<&mut Operation> {
         let slot = self.slots.get_mut(tag as u32 as usize)?;
         slot.operation.as_mut().filter(|_| slot.round == (tag >> 32) as u32)
     }
 
-    pub(super) fn remove(&mut self, tag: u64) -> Option<Operation> {
+    pub(crate) fn remove(&mut self, tag: u64) -> Option<Operation> {
         let slot = self.slots.get_mut(tag as u32 as usize)?;
         if slot.round != (tag >> 32) as u32 {
             return None;
@@ -116,12 +85,12 @@ impl Outstanding {
         Some(taken)
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.slots.iter().filter(|slot| slot.operation.is_some()).count()
     }
 
     /// Forgets every post of a lane.
-    pub(super) fn drop_lane(&mut self, lane: usize) {
+    pub(crate) fn drop_lane(&mut self, lane: usize) {
         while let Some(&index) = self.latest.get(lane).filter(|index| **index != NONE) {
             self.remove(tag_of(self.slots[index as usize].round, index));
         }
@@ -189,16 +158,5 @@ mod tests {
             assert_eq!(outstanding.len(), known.len());
         }
         assert!(known.iter().all(|(tag, _, seq)| outstanding.get_mut(*tag).is_some_and(|f| f.seq == *seq)));
-    }
-
-    #[test]
-    fn unknown_ports_have_no_owner() {
-        let mut ports = Ports::default();
-        let port = Port { node: 3, endpoint: 2 };
-        assert_eq!(ports.get(port), None);
-        ports.set(port, Some(Owner { slot: JobSlot::new(1), pe: 5 }));
-        assert_eq!(ports.get(port), Some(Owner { slot: JobSlot::new(1), pe: 5 }));
-        ports.set(port, None);
-        assert_eq!(ports.get(port), None);
     }
 }

@@ -1,46 +1,47 @@
 //! One attached PE's injection channel, as the data plane serves it.
 
-use super::post::{Carried, Posted};
-use crate::memory::{JobMemory, PeMemory};
+use crate::channels::post::{Carried, Posted};
+use crate::jobs::memory::{JobMemory, PeMemory};
 use angara_abi::channel::status;
 use angara_abi::desc::Place;
 use angara_abi::queue::Consumer;
 use angara_abi::wait::{Fenced, Linux};
 use angara_fabric::{JobSlot, Port, Tick};
+use angara_protocol::doubts::Doubted;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// A channel being served.
-pub(super) struct Lane {
-    pub(super) slot: JobSlot,
-    pub(super) pe: usize,
+pub(crate) struct Lane {
+    pub(crate) slot: JobSlot,
+    pub(crate) pe: usize,
     /// Its process.
-    pub(super) pid: i32,
-    pub(super) port: Port,
-    pub(super) job: Arc<JobMemory>,
-    pub(super) memory: Arc<PeMemory>,
-    pub(super) consumer: Consumer,
+    pub(crate) pid: i32,
+    pub(crate) port: Port,
+    pub(crate) job: Arc<JobMemory>,
+    pub(crate) memory: Arc<PeMemory>,
+    pub(crate) consumer: Consumer,
     /// A checked post the network had no room for.
-    pub(super) pending: Option<Posted>,
+    pub(crate) pending: Option<Posted>,
     /// The bytes that it, or the post being taken, carries itself.
-    pub(super) carried: Carried,
+    pub(crate) carried: Carried,
     /// In its sticky error state: nothing is taken any more.
-    pub(super) broken: bool,
+    pub(crate) broken: bool,
     /// A refused CSR command has been logged.
-    pub(super) csr_logged: bool,
+    pub(crate) csr_logged: bool,
     progress: Progress,
     /// Reads delivered since the PE was last told.
     untold: usize,
     /// In virtual time: the latest post, and when the PE last stood.
-    pub(super) ran: (Tick, Tick),
+    pub(crate) ran: (Tick, Tick),
 }
 
 /// Reads delivered for which one wake-up is due at the latest.
 const READS_PER_WORD: usize = 64;
 
 impl Lane {
-    pub(super) fn new(port: Port, job: Arc<JobMemory>, memory: Arc<PeMemory>, pid: i32) -> Lane {
+    pub(crate) fn new(port: Port, job: Arc<JobMemory>, memory: Arc<PeMemory>, pid: i32) -> Lane {
         Lane {
             slot: job.slot,
             pe: memory.pe,
@@ -60,39 +61,39 @@ impl Lane {
     }
 
     /// Something can be taken now: a post, unless one is waiting for room, or a CSR command.
-    pub(super) fn has_work(&self) -> bool {
+    pub(crate) fn has_work(&self) -> bool {
         let channel = &self.memory.channel;
         channel.csr_pending().is_some() || (!self.broken && self.pending.is_none() && self.consumer.has_work(channel))
     }
 
     /// When a post was made, given what the PE says of it: not before the one before it, nor after it stood.
-    pub(super) fn issue_time(&mut self, said: Tick) -> Tick {
+    pub(crate) fn issue_time(&mut self, said: Tick) -> Tick {
         self.ran.0 = said.clamp(self.ran.0, self.ran.1.max(self.ran.0));
         self.ran.0
     }
 
     /// Wakes the PE behind the channel if it waits for its adapter.
-    pub(super) fn notify(&self) {
+    pub(crate) fn notify(&self) {
         self.job.sync.answers(self.pe).notify(&Linux);
     }
 
     /// Enters a post that the network accepted, its source copied or not, a read or not; returns its number
     /// for [`Lane::reached`] and [`Lane::delivered`].
-    pub(super) fn enter(&mut self, seq: u32, copied: bool, read: bool) -> u64 {
+    pub(crate) fn enter(&mut self, seq: u32, copied: bool, read: bool) -> u64 {
         let number = self.progress.enter(seq, copied, read);
         self.show_progress();
         number
     }
 
     /// Post `number` had its source copied, or all its packets injected too.
-    pub(super) fn reached(&mut self, number: u64, injected: bool) {
+    pub(crate) fn reached(&mut self, number: u64, injected: bool) {
         self.progress.reached(number, injected);
         self.show_progress();
     }
 
     /// The data of read `number` is where it belongs. Many reads are waited for as one: whoever sleeps is told
     /// when no more are on their way, or a batch of them is done. For one with a completion word that word is what tells.
-    pub(super) fn delivered(&mut self, number: u64, completion: Option<Place>) {
+    pub(crate) fn delivered(&mut self, number: u64, completion: Option<Place>) {
         self.progress.delivered(number);
         self.show_progress();
         if completion.is_some() {
@@ -121,7 +122,7 @@ impl Lane {
     }
 
     /// Writes `seq` into a completion word of this PE.
-    pub(super) fn complete(&self, place: Option<Place>, seq: u32) {
+    pub(crate) fn complete(&self, place: Option<Place>, seq: u32) {
         if let Some(place) = place
             && let Some((map, at)) = self.job.resolve(self.pe, place, 8, Some(&self.memory.bounce))
         {
@@ -132,6 +133,13 @@ impl Lane {
         if place.is_some() {
             self.job.sync.completions(self.pe).notify(&Fenced(Linux));
         }
+    }
+
+    /// In virtual time: what makes times of its PE doubtful, as that says.
+    pub(crate) fn doubted(&self) -> Option<Doubted> {
+        let clock = self.memory.clock.as_ref()?;
+        let (reasons, looks) = (clock.doubted(), clock.looks_most());
+        (!reasons.is_none()).then(|| Doubted { pe: self.pe as u32, reasons: reasons.bits(), looks })
     }
 }
 

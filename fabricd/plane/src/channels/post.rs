@@ -4,8 +4,8 @@
 //! from: endpoints must belong to the job, places must lie inside their regions, operations must
 //! be ones a client may use. What passes is a [`Posted`], which needs no further trust.
 
-use super::virtual_time::gates::Gate;
-use crate::memory::JobMemory;
+use crate::jobs::memory::JobMemory;
+use crate::virtual_time::gates::Gate;
 use angara_abi::account::{Class, READ_MAX};
 use angara_abi::channel::Fault;
 use angara_abi::desc::{self, AmoOp, Descriptor, Place, Region, flags};
@@ -17,19 +17,19 @@ use angara_net::torus::{Coords, Shape};
 
 /// A checked post: an operation of the network that may be done.
 #[derive(Clone, Debug)]
-pub(super) struct Posted {
+pub(crate) struct Posted {
     /// Position in the channel's sequence.
-    pub(super) seq: u32,
+    pub(crate) seq: u32,
     /// Class under which its packets are counted.
-    pub(super) class: Class,
+    pub(crate) class: Class,
     /// Word that receives the sequence number.
-    pub(super) completion: Option<Place>,
+    pub(crate) completion: Option<Place>,
     /// `None` if the post only takes its place in the sequence.
     op: Option<Op<Bytes>>,
 }
 
 /// Room for the bytes that a post carries itself.
-pub(super) type Carried = [u8; PAYLOAD_MAX];
+pub(crate) type Carried = [u8; PAYLOAD_MAX];
 
 /// Where the bytes of a post are, and how many.
 #[derive(Clone, Copy, Debug)]
@@ -42,23 +42,23 @@ enum Bytes {
 
 /// Why a post was refused.
 #[derive(Clone, Debug)]
-pub(super) struct Violation {
-    pub(super) fault: Fault,
-    pub(super) seq: u32,
-    pub(super) why: String,
+pub(crate) struct Violation {
+    pub(crate) fault: Fault,
+    pub(crate) seq: u32,
+    pub(crate) why: String,
 }
 
 /// Context of the checks of a post.
-pub(super) struct Context<'a> {
-    pub(super) job: &'a JobMemory,
-    pub(super) shape: &'a Shape,
+pub(crate) struct Context<'a> {
+    pub(crate) job: &'a JobMemory,
+    pub(crate) shape: &'a Shape,
     /// True if a port belongs to the job.
-    pub(super) member: &'a dyn Fn(Port) -> bool,
+    pub(crate) member: &'a dyn Fn(Port) -> bool,
 }
 
 impl Posted {
     /// The operation to inject, with the bytes that came with it; `None` if the post only takes its place in the sequence.
-    pub(super) fn op<'a>(&self, carried: &'a Carried) -> Option<Op<Source<'a>>> {
+    pub(crate) fn op<'a>(&self, carried: &'a Carried) -> Option<Op<Source<'a>>> {
         Some(self.op?.with_source(|bytes| match bytes {
             Bytes::Carried(len) => Source::Inline(&carried[..len as usize]),
             Bytes::Memory(place, len) => Source::Memory { place, len },
@@ -66,17 +66,17 @@ impl Posted {
     }
 
     /// Source data is still to be read when the network has accepted the post.
-    pub(super) fn reads_memory(&self) -> bool {
+    pub(crate) fn reads_memory(&self) -> bool {
         matches!(self.op.as_ref().and_then(Op::source), Some(Bytes::Memory(..)))
     }
 
     /// True if this brings data back into memory of its PE.
-    pub(super) fn is_read(&self) -> bool {
+    pub(crate) fn is_read(&self) -> bool {
         self.op.as_ref().is_some_and(Op::is_read)
     }
 
     /// Tells whether this is a barrier, and a half one.
-    pub(super) fn barrier(&self) -> Option<bool> {
+    pub(crate) fn barrier(&self) -> Option<bool> {
         match self.op {
             Some(Op::Barrier { half }) => Some(half),
             _ => None,
@@ -84,12 +84,12 @@ impl Posted {
     }
 
     /// Whose memory this is for.
-    pub(super) fn target(&self) -> Option<Port> {
+    pub(crate) fn target(&self) -> Option<Port> {
         self.op.as_ref().and_then(Op::target)
     }
 
     /// Returns what several PEs take part in, if this is a part of such.
-    pub(super) fn gate(&self) -> Option<Gate> {
+    pub(crate) fn gate(&self) -> Option<Gate> {
         match self.op? {
             Op::Barrier { .. } => Some(Gate::Barrier),
             Op::Reduce { tree, .. } => Some(Gate::Reduce(tree)),
@@ -99,7 +99,7 @@ impl Posted {
     }
 
     /// The network reports completion; the others end when their packets are injected.
-    pub(super) fn is_answered(&self) -> bool {
+    pub(crate) fn is_answered(&self) -> bool {
         let Some(op) = self.op else { return false };
         match op {
             Op::Write { .. } => false,
@@ -112,7 +112,7 @@ impl Posted {
 
 impl Context<'_> {
     /// Checks a post; the bytes it carries are put into `carried`.
-    pub(super) fn check(&self, post: Post, carried: &mut Carried) -> Result<Posted, Violation> {
+    pub(crate) fn check(&self, post: Post, carried: &mut Carried) -> Result<Posted, Violation> {
         match post {
             Post::Descriptor(words) => {
                 let seq = words[0] as u32;
@@ -276,7 +276,7 @@ fn masked(value: u64, width: u8) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::tests::job;
+    use crate::jobs::memory::tests::job;
     use proptest::prelude::*;
 
     const HEAP: Place = Place { region: Region::Heap, offset: 0 };

@@ -1,6 +1,6 @@
 //! A job in the network, and what it has put on links.
 
-use crate::memory::{JobMemory, PeMemory};
+use crate::jobs::memory::{JobMemory, PeMemory};
 use angara_abi::account::{CLASSES, Class, Load, Traffic};
 use angara_fabric::{JobSlot, Link, Routes};
 use angara_net::torus::NodeId;
@@ -8,77 +8,77 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Loads by class.
-pub(super) type Loads = [Load; CLASSES];
+pub(crate) type Loads = [Load; CLASSES];
 
 /// A job in the network.
-pub(super) struct OpenJob {
-    pub(super) memory: Arc<JobMemory>,
+pub(crate) struct OpenJob {
+    pub(crate) memory: Arc<JobMemory>,
     /// Memory of every PE that has ever attached; counters outlive their PE.
-    pub(super) pes: Vec<Option<Arc<PeMemory>>>,
+    pub(crate) pes: Vec<Option<Arc<PeMemory>>>,
     /// PEs of this host that have ever attached, and that are to.
-    pub(super) attached: usize,
-    pub(super) expected: usize,
+    pub(crate) attached: usize,
+    pub(crate) expected: usize,
     /// Lane of each attached PE.
-    pub(super) lanes: Vec<Option<usize>>,
+    pub(crate) lanes: Vec<Option<usize>>,
     /// PEs that went without a goodbye, and empty seats of an open job.
-    pub(super) lost: Vec<bool>,
-    pub(super) account: Account,
+    pub(crate) lost: Vec<bool>,
+    pub(crate) account: Account,
 }
 
 /// Jobs in the network, by slot: every post and every effect looks for its job.
 #[derive(Default)]
-pub(super) struct Jobs {
+pub(crate) struct Jobs {
     slots: Vec<Option<OpenJob>>,
     open: usize,
 }
 
 impl Jobs {
     /// Enters a job that the network has taken, which bounds its slot.
-    pub(super) fn insert(&mut self, job: OpenJob) {
+    pub(crate) fn insert(&mut self, job: OpenJob) {
         let at = job.memory.slot.index();
         if self.slots.len() <= at {
             self.slots.resize_with(at + 1, || None);
         }
         self.open += usize::from(self.slots[at].replace(job).is_none());
     }
-    pub(super) fn remove(&mut self, slot: JobSlot) -> Option<OpenJob> {
+    pub(crate) fn remove(&mut self, slot: JobSlot) -> Option<OpenJob> {
         let job = self.slots.get_mut(slot.index()).and_then(Option::take)?;
         self.open -= 1;
         Some(job)
     }
     #[inline]
-    pub(super) fn get(&self, slot: JobSlot) -> Option<&OpenJob> {
+    pub(crate) fn get(&self, slot: JobSlot) -> Option<&OpenJob> {
         self.slots.get(slot.index())?.as_ref()
     }
     #[inline]
-    pub(super) fn get_mut(&mut self, slot: JobSlot) -> Option<&mut OpenJob> {
+    pub(crate) fn get_mut(&mut self, slot: JobSlot) -> Option<&mut OpenJob> {
         self.slots.get_mut(slot.index())?.as_mut()
     }
     /// All, by slot.
     #[inline]
-    pub(super) fn values(&self) -> impl Iterator<Item = &OpenJob> {
+    pub(crate) fn values(&self) -> impl Iterator<Item = &OpenJob> {
         self.slots.iter().flatten()
     }
     /// The same.
-    pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut OpenJob> {
+    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut OpenJob> {
         self.slots.iter_mut().flatten()
     }
     /// The same, with their slots.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (JobSlot, &OpenJob)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (JobSlot, &OpenJob)> {
         self.values().map(|job| (job.memory.slot, job))
     }
     #[inline]
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.open
     }
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.open == 0
     }
 }
 
 impl OpenJob {
     /// Every PE of this host has attached at some time; in an open job, anybody sits here.
-    pub(super) fn complete(&self) -> bool {
+    pub(crate) fn complete(&self) -> bool {
         self.attached >= if self.memory.open { 1 } else { self.expected }
     }
 }
@@ -86,23 +86,23 @@ impl OpenJob {
 /// Loads of a job's traffic on links.
 #[derive(Clone, Default)]
 pub struct Folded {
-    pub(super) links: BTreeMap<Link, Loads>,
+    pub(crate) links: BTreeMap<Link, Loads>,
     /// Traffic of pairs that had no route any more when it was folded.
-    pub(super) stranded: Loads,
+    pub(crate) stranded: Loads,
     /// How often routes had changed.
-    pub(super) changes: u64,
+    pub(crate) changes: u64,
 }
 
 /// Loads that were folded when routes changed.
 #[derive(Default)]
-pub(super) struct Account {
+pub(crate) struct Account {
     /// Counters as they were then, of pairs that need no network.
-    pub(super) counted: BTreeMap<(usize, usize, Class), Traffic>,
-    pub(super) folded: Folded,
+    pub(crate) counted: BTreeMap<(usize, usize, Class), Traffic>,
+    pub(crate) folded: Folded,
 }
 
 impl Folded {
-    pub(super) fn carry_both(&mut self, routes: &Routes, here: NodeId, there: NodeId, class: Class, new: Traffic) {
+    pub(crate) fn carry_both(&mut self, routes: &Routes, here: NodeId, there: NodeId, class: Class, new: Traffic) {
         for (from, to, load) in [(here, there, new.out), (there, here, new.back)] {
             if load != Load::default() {
                 self.carry(routes.path(from, to), class, load);
@@ -110,7 +110,7 @@ impl Folded {
         }
     }
 
-    pub(super) fn carry(&mut self, path: Option<Vec<Link>>, class: Class, load: Load) {
+    pub(crate) fn carry(&mut self, path: Option<Vec<Link>>, class: Class, load: Load) {
         match path {
             None => self.stranded[class as usize].add(load),
             Some(links) => {
@@ -119,5 +119,16 @@ impl Folded {
                 }
             }
         }
+    }
+
+    /// Sums over all classes.
+    pub fn sums(&self) -> BTreeMap<Link, Load> {
+        let sum = |loads: &[Load]| {
+            loads.iter().fold(Load::default(), |mut sum, load| {
+                sum.add(*load);
+                sum
+            })
+        };
+        self.links.iter().map(|(link, loads)| (*link, sum(loads))).collect()
     }
 }

@@ -4,20 +4,23 @@
 //! was taken; they are resolved again here against the memory's owner, so a mistake elsewhere can
 //! at worst lose a packet.
 
-use super::job::{Jobs, OpenJob};
-use super::plane::DataPlane;
-use super::ports::{Operation, Ports};
-use super::virtual_time::gates::Gate;
-use super::virtual_time::standing::{By, Touch};
+use super::turn::Turn;
+use super::view::Service;
+use crate::channels::outstanding::Operation;
+use crate::jobs::job::OpenJob;
+use crate::virtual_time::gates::Gate;
+use crate::virtual_time::touch::{By, Touch};
 use angara_abi::PAYLOAD_MAX;
 use angara_abi::channel::{Fault, status};
 use angara_abi::desc::{AmoOp, Place, Region};
 use angara_abi::shm::Mapping;
 use angara_abi::wait::Linux;
-use angara_fabric::{Completion, Effect, JobSlot, NetError, OpFault, OpState, Port};
+use angara_fabric::{Cause, Completion, Effect, JobSlot, Link, NetError, OpFault, OpState, Port};
+use angara_net::torus::NodeId;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 impl OpenJob {
+    #[inline]
     fn memory(&self, pe: usize, place: Place, len: usize) -> Option<(&Mapping, usize)> {
         let bounce = self.pes[pe].as_ref().map(|p| &p.bounce);
         self.memory.resolve(pe, place, len, bounce)
@@ -25,6 +28,7 @@ impl OpenJob {
 
     /// Wakes `pe` after a write to `region` of its memory. What it awaits in its bounce region is
     /// announced by a completion word, whose write wakes it.
+    #[inline]
     fn notify(&self, pe: usize, region: Region) {
         if region != Region::Bounce {
             self.memory.sync.cell(pe).notify(&Linux);
@@ -32,11 +36,48 @@ impl OpenJob {
     }
 }
 
-impl DataPlane {
-    pub(super) fn apply(&mut self, effect: Effect) {
+/// A link that the network has taken out of service, after this route change. Whoever applies effects sees to it before the
+/// next one.
+pub(crate) type GivenUp = (Link, u64);
+
+impl Service<'_> {
+    /// Applies what the network has done, as far as the turn allows. `any` becomes true if there was anything.
+    pub(crate) fn apply_some(&mut self, turn: &mut Turn, any: &mut bool) -> Option<GivenUp> {
+        while turn.bytes > 0
+            && let Some(effect) = self.fabric.poll_effect()
+        {
+            *any = true;
+            turn.bytes = turn.bytes.saturating_sub(effect.bytes());
+            let given_up = self.apply(effect);
+            if given_up.is_some() {
+                return given_up;
+            }
+        }
+        while let Some(completion) = self.fabric.poll_completion() {
+            *any = true;
+            self.finish(completion);
+        }
+        None
+    }
+
+    /// Applies all that the network has done.
+    pub(crate) fn apply_all(&mut self) -> Option<GivenUp> {
+        while let Some(effect) = self.fabric.poll_effect() {
+            let given_up = self.apply(effect);
+            if given_up.is_some() {
+                return given_up;
+            }
+        }
+        while let Some(completion) = self.fabric.poll_completion() {
+            self.finish(completion);
+        }
+        None
+    }
+
+    fn apply(&mut self, effect: Effect) -> Option<GivenUp> {
         match effect {
             Effect::Write { at, place, data, last, cause, .. } => {
-                let Some((job, pe)) = owner(&self.ports, &self.jobs, at) else { return };
+                let (job, pe) = self.seats.job_at(at)?;
                 if let Some((map, offset)) = job.memory(pe, place, data.len()) {
                     // `resolve` checked the range. A packet's last word is the last to be stored: whoever polls for it
                     // finds the whole packet (`angara::mailbox` does).
@@ -46,18 +87,17 @@ impl DataPlane {
                         job.notify(pe, place.region);
                     }
                 }
-                self.record_arrival(at, (place, data.len() as u64), cause);
-                self.touched(at, Touch::Memory(place, data.len() as u64), By::Other(cause));
+                self.written(at, (place, data.len() as u64), cause);
             }
             Effect::Fetch { at, place, len, token, .. } => {
                 let len = len as usize;
-                let found = owner(&self.ports, &self.jobs, at).and_then(|(job, pe)| job.memory(pe, place, len));
+                let found = self.seats.job_at(at).and_then(|(job, pe)| job.memory(pe, place, len));
                 if len > PAYLOAD_MAX {
-                    let read = found.map(|(map, offset)| map.read_vec(offset, len));
-                    return match read {
+                    match found.map(|(map, offset)| map.read_vec(offset, len)) {
                         Some(Ok(bytes)) => self.fabric.supply_bytes(token, bytes.into()),
                         _ => self.fabric.refuse(token),
-                    };
+                    }
+                    return None;
                 }
                 let bytes = &mut [0; PAYLOAD_MAX][..len];
                 match found.map(|(map, offset)| map.read(offset, bytes)) {
@@ -66,15 +106,14 @@ impl DataPlane {
                 }
             }
             Effect::Amo { at, place, op, width, operand, comparand, token, cause, .. } => {
-                let found = owner(&self.ports, &self.jobs, at);
+                let found = self.seats.job_at(at);
                 let old = found.and_then(|(job, pe)| {
                     let (map, offset) = job.memory(pe, place, width as usize)?;
                     let old = atomic(map, offset, op, width, operand, comparand)?;
                     job.notify(pe, place.region);
                     Some(old)
                 });
-                self.record_arrival(at, (place, width.into()), cause);
-                self.touched(at, Touch::Memory(place, width.into()), By::Other(cause));
+                self.written(at, (place, width.into()), cause);
                 match (token, old) {
                     (Some(token), Some(old)) => self.fabric.supply(token, &old.to_le_bytes()),
                     (Some(token), None) => self.fabric.refuse(token),
@@ -82,28 +121,42 @@ impl DataPlane {
                 }
             }
             Effect::TreeResult { at, tree, place, data, bcast, count, .. } => {
-                let gate = if bcast { Gate::Bcast(tree) } else { Gate::Reduce(tree) };
-                let Some((job, pe)) = owner(&self.ports, &self.jobs, at) else { return };
+                let (job, pe) = self.seats.job_at(at)?;
                 if let Some((map, offset)) = job.memory(pe, place, data.len()) {
                     // `resolve` checked the range.
                     let _ = map.write(offset, self.fabric.payload(data));
                 }
-                self.record_tree(tree, bcast, count);
-                self.touched(at, Touch::Tree(Some((place, data.len() as u64))), By::Tree(gate, count));
-                self.show_tree(at, tree, bcast, count);
+                self.tree_brings(at, (tree, bcast, count), Some((place, data.len() as u64)));
             }
-            Effect::TreeCredit { at, tree, count, .. } => {
-                self.record_tree(tree, false, count);
-                self.touched(at, Touch::Tree(None), By::Tree(Gate::Reduce(tree), count));
-                self.show_tree(at, tree, false, count)
-            }
+            Effect::TreeCredit { at, tree, count, .. } => self.tree_brings(at, (tree, false, count), None),
             Effect::Error { at, what, .. } => self.net_error(at, what),
-            Effect::LinkDown { link, change, .. } => self.link_failed(link, change),
+            Effect::LinkDown { link, change, .. } => return Some((link, change)),
         }
+        None
+    }
+
+    /// Bytes of a PE's memory have been written by an operation.
+    #[inline]
+    fn written(&mut self, at: Port, (place, len): (Place, u64), cause: Option<Cause>) {
+        let seats = self.seats;
+        if let Some(record) = self.record() {
+            record.arrival(at, (place, len), cause, seats);
+        }
+        self.touched(at, Touch::Memory(place, len), By::Other(cause));
+    }
+
+    /// A tree brings a PE a result or a broadcast, of which there have been `count` by now. It may have written some bytes.
+    fn tree_brings(&mut self, at: Port, (tree, bcast, count): (u8, bool, u64), written: Option<(Place, u64)>) {
+        if let Some(record) = self.record() {
+            record.tree_brings(tree, bcast, count);
+        }
+        let gate = if bcast { Gate::Bcast(tree) } else { Gate::Reduce(tree) };
+        self.touched(at, Touch::Tree(written), By::Tree(gate, count));
+        self.show_tree(at, tree, bcast, count);
     }
 
     fn show_tree(&self, at: Port, tree: u8, bcast: bool, count: u64) {
-        let Some((job, pe)) = owner(&self.ports, &self.jobs, at) else { return };
+        let Some((job, pe)) = self.seats.job_at(at) else { return };
         let base = if bcast { status::TREE_BCASTS } else { status::TREE_RESULTS };
         if let Some(memory) = &job.pes[pe] {
             let word = memory.channel.status_u32(base + (tree as usize & 15) * 4);
@@ -113,20 +166,22 @@ impl DataPlane {
         job.memory.sync.answers(pe).notify(&Linux);
     }
 
-    pub(super) fn finish(&mut self, c: Completion) {
-        let Some(operation) = self.outstanding.get_mut(c.tag).map(|f| *f) else { return };
+    fn finish(&mut self, c: Completion) {
+        let Some(operation) = self.channels.outstanding.get_mut(c.tag).map(|f| *f) else { return };
         let from = c.from;
         let complete = c.state == OpState::Complete || c.state == OpState::Injected && !operation.answered;
         let (number, state) = (operation.number, c.state);
         self.finish_operation(c, operation);
-        self.record_state(number, state);
+        if let Some(record) = self.record() {
+            record.state(number, state);
+        }
         let by = if complete && operation.barrier.is_some() { By::Barrier } else { By::Own(operation.to) };
         self.touched(from, Touch::Post(operation.completion.filter(|_| complete)), by);
         self.take_waiting(operation.lane);
     }
 
     fn finish_operation(&mut self, c: Completion, operation: Operation) {
-        let Some(lane) = self.lanes[operation.lane].as_mut() else { return };
+        let Some(lane) = self.channels.lanes.get_mut(operation.lane) else { return };
         match c.state {
             OpState::Copied => lane.reached(operation.number, false),
             OpState::Injected if operation.answered => lane.reached(operation.number, true),
@@ -142,11 +197,11 @@ impl DataPlane {
                     let (slot, node) = (lane.slot, lane.port.node);
                     self.barrier_left(slot, node, half);
                 }
-                self.outstanding.remove(c.tag);
+                self.channels.outstanding.remove(c.tag);
                 return;
             }
             OpState::Failed(why) => {
-                self.outstanding.remove(c.tag);
+                self.channels.outstanding.remove(c.tag);
                 let fault = match why {
                     OpFault::Unreachable { .. } | OpFault::Barrier(_) => Fault::Unreachable,
                     OpFault::Refused => Fault::BadRange,
@@ -160,15 +215,14 @@ impl DataPlane {
     }
 
     /// Counts a barrier in the node's registers: K phases for a half one, 2K for a full one.
-    fn barrier_left(&mut self, slot: JobSlot, node: u32, half: bool) {
+    fn barrier_left(&mut self, slot: JobSlot, node: NodeId, half: bool) {
         let longest = self.fabric.longest_route(slot) as u64;
-        let (done, phases) = self.barriers.entry(node).or_default();
-        (*done, *phases) = (*done + 1, if half { longest } else { 2 * longest });
+        self.registers.barrier_left(node, if half { longest } else { 2 * longest });
     }
 
     fn net_error(&mut self, at: Port, what: NetError) {
-        let Some(index) = self.lane_at(at) else { return };
-        let seq = self.lanes[index].as_ref().map_or(0, |l| l.consumer.expected().wrapping_sub(1));
+        let Some(index) = self.seats.lane_at(at) else { return };
+        let seq = self.channels.lanes.get(index).map_or(0, |l| l.consumer.expected().wrapping_sub(1));
         let fault = match what {
             NetError::Unreachable { .. }
             | NetError::BarrierCut { .. }
@@ -187,11 +241,6 @@ impl DataPlane {
         };
         self.break_lane(index, fault, seq, &what.to_string());
     }
-}
-
-fn owner<'j>(ports: &Ports, jobs: &'j Jobs, at: Port) -> Option<(&'j OpenJob, usize)> {
-    let owner = ports.get(at)?;
-    Some((jobs.get(owner.slot)?, owner.pe as usize))
 }
 
 /// One lock-prefixed operation on a word that programs use the same way; the old value.
