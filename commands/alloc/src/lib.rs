@@ -8,7 +8,7 @@ mod set;
 mod simulate;
 mod slurm;
 
-use angara_cli::beside::ALLOC;
+use angara_cli::shared::beside::ALLOC;
 use angara_control::error::Failed;
 use clap::{Args, Parser, Subcommand};
 
@@ -23,7 +23,7 @@ pub enum Commands {
 
 /// Entry of the program `angara-alloc`. Never returns.
 pub fn main() -> ! {
-    angara_cli::enter(ALLOC, |Commands::Alloc(args)| alloc(args))
+    angara_cli::shared::enter(ALLOC, |Commands::Alloc(args)| alloc(args))
 }
 
 /// `angara alloc …`

@@ -2,7 +2,7 @@
 
 use super::machine::{Policy, outage};
 use angara_batch::slurm::{Condition, Decision, Hosts, Layout, Place, Slurm, State, Wanted, World};
-use angara_cli::interrupt::{self, Interrupt};
+use angara_cli::shared::interrupt::{self, Interrupt};
 use angara_cluster::Cluster;
 use angara_control::error::{Failed, say};
 use angara_net::torus::NodeId;

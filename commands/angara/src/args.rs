@@ -1,11 +1,10 @@
 //! The command line: subcommands. What stands before a program is read by `foreign` first.
 
-use crate::beside::{self, Elsewhere, asked_for, become_program};
 use crate::run::{say, say_misread, start};
-use crate::where_args::WhereArgs;
-use crate::{
-    capture, cluster, demo, doctor, fault, foreign, machine, report, run, say_usage, shutdown, status, trace, web,
-};
+use crate::shared::WhereArgs;
+use crate::shared::beside::{self, Elsewhere, asked_for, become_program};
+use crate::shared::{foreign, say_usage};
+use crate::{capture, cluster, demo, doctor, fault, machine, report, run, shutdown, status, trace, web};
 use angara_cluster::usage::helpful;
 use angara_control::error::Failed;
 use clap::{Command, CommandFactory, FromArgMatches, Parser, Subcommand};

@@ -1,6 +1,6 @@
 //! `angara capture`: packets of a running daemon's network, for Wireshark.
 
-use crate::where_args::WhereArgs;
+use crate::shared::WhereArgs;
 use angara_abi::JobId;
 use angara_abi::packet::Vc;
 use angara_control::daemon::{Control, block_on, runtime_dir};

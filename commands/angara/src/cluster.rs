@@ -1,6 +1,6 @@
 //! `angara cluster`: writing a cluster file, and what a daemon knows of its cluster.
 
-use crate::where_args::WhereArgs;
+use crate::shared::WhereArgs;
 use angara_cluster::{self, Address, Cluster, blocks};
 use angara_control::daemon::{Control, block_on, runtime_dir, unexpected};
 use angara_control::error::{self, Failed, say};

@@ -4,9 +4,9 @@
 //! and once through the emulated adapters and links, and shows result, time and the traffic on each
 //! link. In a checkout it first builds what is missing; after `cargo demo` nothing is.
 
-use crate::beside;
 use crate::oshcc;
-use crate::where_args::WhereArgs;
+use crate::shared::WhereArgs;
+use crate::shared::beside;
 use angara_abi::account::Class;
 use angara_control::error::{Failed, say};
 use angara_control::install;

@@ -1,6 +1,6 @@
 //! `angara fault`: break links and nodes of a running daemon, and mend them.
 
-use crate::where_args::WhereArgs;
+use crate::shared::WhereArgs;
 use angara_control::daemon::{Control, block_on, runtime_dir, unexpected};
 use angara_control::error::{Failed, say};
 use angara_net::fault::{self, Command, KINDS};

@@ -2,38 +2,29 @@
 //!
 //! A file here has a subcommand: its options, its help, and its call of a library that knows no command line: jobs are
 //! started by `launch`, daemons and reports are read by `control`, timelines, races and captures by `recordings`. Subcommands
-//! that a first run does not need are programs of their own in the folders beside this one; [`enter`] is how they begin.
+//! that a first run does not need are programs of their own in the folders beside this one; [`shared::enter`] is how they begin.
 #![forbid(unsafe_code)]
 
 mod args;
-pub mod beside;
 mod capture;
 mod cluster;
 mod demo;
 mod doctor;
-mod entry;
 mod fault;
-pub mod foreign;
-pub mod interrupt;
 mod machine;
-mod modes;
 pub mod oshcc;
 pub mod oshrun;
 mod report;
 pub mod run;
+pub mod shared;
 mod shutdown;
 mod status;
 mod trace;
 mod web;
-mod where_args;
-mod word;
 
 pub use args::angara;
-pub use entry::{enter, enter_reading, say_usage};
-pub use where_args::WhereArgs;
-pub use word::word;
 
-use entry::finish;
+use shared::{entry::finish, modes};
 use std::ffi::OsString;
 
 /// Entry of the `angara` command. Never returns.

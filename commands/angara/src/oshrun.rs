@@ -1,7 +1,7 @@
 //! `oshrun`: `angara run` by the name that OpenSHMEM's specification recommends.
 
 use crate::run::{RunArgs, after_help, say, say_misread, start};
-use crate::{foreign, say_usage};
+use crate::shared::{foreign, say_usage};
 use angara_cluster::usage::helpful;
 use angara_control::error::Failed;
 use angara_launch::run::options::Options;

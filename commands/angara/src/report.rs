@@ -1,6 +1,6 @@
 //! `angara report`: a report file as tables, heat maps, CSV or a page.
 
-use crate::word;
+use crate::shared::word;
 use angara_control::error::{Failed, print};
 use angara_control::report::times::{self, Csv};
 use angara_control::report::{heat, heatmap, html, read, show};

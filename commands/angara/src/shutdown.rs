@@ -1,6 +1,6 @@
 //! `angara shutdown`: ends a daemon and every job on it.
 
-use crate::where_args::WhereArgs;
+use crate::shared::WhereArgs;
 use angara_control::daemon::{Control, block_on, runtime_dir, unexpected};
 use angara_control::error::{Failed, say};
 use angara_protocol::msg::{Reply, Request};

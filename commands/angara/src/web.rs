@@ -1,6 +1,6 @@
 //! `angara web`: where a daemon's page is, and the token that opens it.
 
-use crate::where_args::WhereArgs;
+use crate::shared::WhereArgs;
 use angara_control::daemon::web::with_token;
 use angara_control::daemon::{Control, block_on, runtime_dir};
 use angara_control::error::{Failed, say};

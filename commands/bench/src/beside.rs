@@ -5,7 +5,7 @@
 
 use super::pair::end;
 use super::shmem::{HEAP, Library};
-use angara_cli::WhereArgs;
+use angara_cli::shared::WhereArgs;
 use angara_control::error::Failed;
 use angara_launch::example::Temporary;
 use angara_net::torus::Shape;

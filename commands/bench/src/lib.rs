@@ -11,7 +11,7 @@ mod shmem;
 mod sim;
 mod tune;
 
-use angara_cli::beside::BENCH;
+use angara_cli::shared::beside::BENCH;
 use angara_control::error::Failed;
 use angara_protocol::whole_file::write_whole;
 use clap::{Args, Parser, Subcommand};
@@ -28,7 +28,7 @@ pub enum Commands {
 
 /// Entry of the program `angara-bench`. Never returns.
 pub fn main() -> ! {
-    angara_cli::enter(BENCH, |Commands::Bench(args)| measure(args))
+    angara_cli::shared::enter(BENCH, |Commands::Bench(args)| measure(args))
 }
 
 /// Arguments of `angara bench`.

@@ -6,7 +6,7 @@
 
 use super::compare::{Outcome, Results};
 use super::{run, write};
-use angara_cli::WhereArgs;
+use angara_cli::shared::WhereArgs;
 use angara_control::error::{Failed, say};
 use angara_control::install;
 use angara_launch::example::{self, Temporary};

@@ -5,7 +5,7 @@
 //! hardly matter; only what two threads gain is wall-clock time. Beside each figure stands what the *same
 //! run* says of the network: a simulator is fast only while it is right.
 
-use angara_cli::beside::SIM;
+use angara_cli::shared::beside::SIM;
 use angara_control::error::{self, Failed, say};
 use angara_control::install;
 use angara_control::report::table::Table;

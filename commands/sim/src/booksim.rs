@@ -1,6 +1,6 @@
 //! `angara sim booksim`: a configuration of BookSim 2 as a file to start from.
 
-use crate::output::say;
+use crate::shared::output::say;
 use angara_sim::Error;
 use angara_sim::booksim::Booksim;
 use clap::Args;

@@ -4,16 +4,13 @@
 
 mod booksim;
 mod goal;
-mod keys;
 mod merge;
-mod output;
-mod packets;
 mod plan;
 mod plot;
 mod presets;
-mod progress;
 mod reproduce;
 mod run;
+mod shared;
 mod sim;
 mod sweep;
 mod workloads;
@@ -23,8 +20,8 @@ mod bad_input_tests;
 
 pub use run::{RunArgs, run_among};
 
-use angara_cli::beside::{PLAN, SIM};
-use angara_cli::interrupt;
+use angara_cli::shared::beside::{PLAN, SIM};
+use angara_cli::shared::interrupt;
 use angara_control::error::Failed;
 use angara_sim::Error;
 use clap::Parser;
@@ -44,7 +41,7 @@ pub enum Commands {
 
 /// Entry of the program `angara-sim`. Never returns.
 pub fn main() -> ! {
-    angara_cli::enter(SIM, |commands| match commands {
+    angara_cli::shared::enter(SIM, |commands| match commands {
         Commands::Plan(args) => plan::main(args).map(|()| 0).map_err(failed),
         Commands::Sim(args) => sim::main(args).map(|()| 0).map_err(failed),
     })

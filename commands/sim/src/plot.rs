@@ -1,6 +1,6 @@
 //! `angara sim plot`: results of several sweeps in one figure.
 
-use crate::output::{Axes, Format, check_file, say, write_chart};
+use crate::shared::output::{Axes, Format, check_file, say, write_chart};
 use angara_sim::Error;
 use angara_sim::sweep::{Finished, Wanted, together};
 use clap::Args;

@@ -1,6 +1,6 @@
 //! `angara sim presets`: the prepared networks.
 
-use crate::output::say;
+use crate::shared::output::say;
 use angara_sim::Error;
 use angara_sim::run::presets::{self, PRESETS};
 use angara_sim::table::Table;

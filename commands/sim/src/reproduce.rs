@@ -1,8 +1,8 @@
 //! `angara sim reproduce`: what others say, checked.
 
-use crate::output::{Format, print, write, write_charts};
-use crate::progress::bar;
-use angara_cli::word;
+use crate::shared::output::{Format, print, write, write_charts};
+use crate::shared::progress::bar;
+use angara_cli::shared::word;
 use angara_sim::Error;
 use angara_sim::reproduce::{self, QUICK_S, Reproduction, report};
 use clap::Args;

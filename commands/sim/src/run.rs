@@ -1,9 +1,9 @@
 //! `angara sim run`: one simulation and everything it can show.
 
-use crate::keys::KeyArgs;
-use crate::output::{Axes, Format, check_file, print, write, write_chart, write_charts};
-use crate::{packets, progress};
-use angara_cli::{interrupt, word};
+use crate::shared::keys::KeyArgs;
+use crate::shared::output::{Axes, Format, check_file, print, write, write_chart, write_charts};
+use crate::shared::{packets, progress};
+use angara_cli::shared::{interrupt, word};
 use angara_model::Profile;
 use angara_net::torus::Shape;
 use angara_net::units::whole;

@@ -1,10 +1,10 @@
 //! `angara sim sweep`: many simulations and their curves.
 
-use crate::keys::KeyArgs;
-use crate::output::{Axes, Format, print, say, write, write_charts};
-use crate::progress;
-use angara_cli::interrupt::{self, Interrupt};
-use angara_cli::word;
+use crate::shared::keys::KeyArgs;
+use crate::shared::output::{Axes, Format, print, say, write, write_charts};
+use crate::shared::progress;
+use angara_cli::shared::interrupt::{self, Interrupt};
+use angara_cli::shared::word;
 use angara_sim::Error;
 use angara_sim::parts::{self, About, Merged, Opened, Parts, Patience};
 use angara_sim::run::Keys;

@@ -1,6 +1,6 @@
 //! `angara sim workloads`: what nodes can do.
 
-use crate::output::say;
+use crate::shared::output::say;
 use angara_sim::Error;
 use angara_sim::table::Table;
 use angara_sim::workload::KINDS;

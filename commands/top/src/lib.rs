@@ -6,8 +6,8 @@
 mod sample;
 mod view;
 
-use angara_cli::WhereArgs;
-use angara_cli::beside::TOP;
+use angara_cli::shared::WhereArgs;
+use angara_cli::shared::beside::TOP;
 use angara_control::daemon::{Control, block_on, runtime_dir};
 use angara_control::error::{Failed, no_thread, print};
 use angara_control::signals::{Signals, Wish};
@@ -33,7 +33,7 @@ pub enum Commands {
 
 /// Entry of the program. Never returns.
 pub fn main() -> ! {
-    angara_cli::enter(TOP, |Commands::Top(args)| show(args))
+    angara_cli::shared::enter(TOP, |Commands::Top(args)| show(args))
 }
 
 /// Arguments of `angara top`.

@@ -6,10 +6,10 @@ mod axes;
 mod table;
 
 use angara_abi::job::PES_MAX;
-use angara_cli::beside::WHATIF;
 use angara_cli::oshrun::options_of;
 use angara_cli::run::say_misread;
-use angara_cli::{foreign, word};
+use angara_cli::shared::beside::WHATIF;
+use angara_cli::shared::{foreign, word};
 use angara_control::error::{Failed, print};
 use angara_control::report;
 use angara_launch::many;
@@ -46,7 +46,7 @@ pub fn main() -> ! {
         let read = read.map_err(say_misread)?;
         Ok((args.into_iter().take(2).chain(read.args).collect(), read.notes))
     };
-    angara_cli::enter_reading(WHATIF, own_words, |Commands::Whatif(args), notes| {
+    angara_cli::shared::enter_reading(WHATIF, own_words, |Commands::Whatif(args), notes| {
         notes.iter().filter(|_| !args.quiet).for_each(|note| angara_protocol::complain!("angara: {note}"));
         compare(args)
     })

@@ -6,7 +6,7 @@ use angara_batch::queue::engine::Record;
 use angara_batch::queue::metrics::{Figure, Mean, Metrics, class_name, evaluate};
 use angara_batch::queue::schedule::{Conservative, Easy, Fcfs, Scheduler};
 use angara_batch::queue::{Job, Outcome, simulate};
-use angara_cli::interrupt::Interrupt;
+use angara_cli::shared::interrupt::Interrupt;
 use angara_control::error::{Failed, no_thread};
 use angara_placement::Machine;
 use indicatif::{ProgressBar, ProgressStyle};

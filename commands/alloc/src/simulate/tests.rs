@@ -1,7 +1,7 @@
 //! Command lines, good and bad.
 
 use super::*;
-use angara_cli::interrupt::Interrupt;
+use angara_cli::shared::interrupt::Interrupt;
 use clap::Parser;
 
 #[derive(Parser, Debug)]

@@ -1,7 +1,7 @@
 //! Which copy of each part is used, and other copies that are in its way.
 
 use super::{Finding, needed, optional};
-use crate::beside::{ALL, Beside};
+use crate::shared::beside::{ALL, Beside};
 use angara_control::{install, program};
 use angara_protocol::inside::PROGRAM;
 use std::ffi::OsStr;

@@ -2,7 +2,7 @@
 
 mod copies;
 
-use crate::where_args::WhereArgs;
+use crate::shared::WhereArgs;
 use angara_control::cores::Cores;
 use angara_control::daemon;
 use angara_control::error::{Failed, say};

@@ -1,7 +1,7 @@
 //! `angara plan barrier`: cost formulas of paper 001.
 
 use super::Output;
-use angara_cli::word;
+use angara_cli::shared::word;
 use angara_net::torus::Shape;
 use angara_sim::Error;
 use angara_sim::plan::barrier::{Costs, Mode};

@@ -1,8 +1,8 @@
 //! `angara plan matmul`: the model of paper 003.
 
 use super::Output;
-use crate::output::write_chart;
-use angara_cli::word;
+use crate::shared::output::write_chart;
+use angara_cli::shared::word;
 use angara_net::torus::Shape;
 use angara_sim::Error;
 use angara_sim::plan::matmul::analysis::Units;

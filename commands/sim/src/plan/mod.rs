@@ -5,7 +5,7 @@ mod matmul;
 mod routes;
 mod tree;
 
-use crate::output::{Axes, print, write_chart};
+use crate::shared::output::{Axes, print, write_chart};
 use angara_net::torus::{NodeId, Shape};
 use angara_sim::Error;
 use angara_sim::plot::Chart;

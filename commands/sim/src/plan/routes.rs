@@ -1,8 +1,8 @@
 //! `angara plan routes`: route tables, of the chip or of a topology of simulations.
 
 use super::node;
-use crate::output::print;
-use angara_cli::word;
+use crate::shared::output::print;
+use angara_cli::shared::word;
 use angara_model::AnyTopology;
 use angara_net::torus::Shape;
 use angara_sim::Error;

@@ -1,7 +1,7 @@
 //! `angara plan tree`: collective trees.
 
 use super::node;
-use crate::output::print;
+use crate::shared::output::print;
 use angara_net::torus::Shape;
 use angara_sim::Error;
 use angara_sim::plan::tree;

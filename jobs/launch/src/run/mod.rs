@@ -318,23 +318,7 @@ async fn run_on(
         _ = signals.next() => {}
     }
     processes.release_hosts();
-    let code = cause.as_ref().map_or(0, Cause::code);
-    let outcome = match cause.as_ref().map(|c| c.explain(place.shape, &placement)) {
-        None => "ok".to_string(),
-        Some(None) => "ended early".into(),
-        Some(Some(text)) => {
-            angara_protocol::complain!("angara: {text}");
-            text
-        }
-    };
-    let in_doubt = plan.virtual_time.is_some() && place.alive && place.tell_doubts().await;
-    let (code, outcome) = match code {
-        0 if in_doubt && args.strict => {
-            angara_protocol::complain!("angara: the status is 1, because of --strict");
-            (1, "in doubt".into())
-        }
-        code => (code, outcome),
-    };
+    let (code, outcome) = say_outcome(cause.as_ref(), &mut place, &placement, args, plan).await;
     faults::tell(&mut place, job, args, &tolls).await;
     let stays = match cause {
         // The user has seen enough.
@@ -343,6 +327,33 @@ async fn run_on(
     };
     let reported = end(place, (job, session, trace), args, plan, (code, outcome), stays).await;
     both(Ok(code), reported)
+}
+
+/// Says why the job ended, if not by itself, and whether another run may differ; returns the exit code, and how the job ended
+/// for its report.
+async fn say_outcome(
+    cause: Option<&Cause>,
+    place: &mut Place,
+    placement: &[angara_net::torus::NodeId],
+    args: &Options,
+    plan: &JobPlan,
+) -> (u8, String) {
+    let outcome = match cause.map(|c| c.explain(place.shape, placement)) {
+        None => "ok".to_string(),
+        Some(None) => "ended early".into(),
+        Some(Some(text)) => {
+            angara_protocol::complain!("angara: {text}");
+            text
+        }
+    };
+    let in_doubt = plan.virtual_time.is_some() && place.alive && place.tell_doubts().await;
+    match cause.map_or(0, Cause::code) {
+        0 if in_doubt && args.strict => {
+            angara_protocol::complain!("angara: the status is 1, because of --strict");
+            (1, "in doubt".into())
+        }
+        code => (code, outcome),
+    }
 }
 
 /// Starts every PE; if one cannot be started, which and why.

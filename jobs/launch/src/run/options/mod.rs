@@ -328,42 +328,9 @@ impl JobPlan {
         checks::library(args, mpi.kind)?;
         let default = mpi.kind.map_or(DEFAULT_HEAP, |_| mpi::HEAP);
         let heap = heap_of(args, default, |name| std::env::var_os(name))?;
-        let mut env = args.env.clone();
-        env.extend(mpi.env.iter().cloned());
-        if let Some(t) = args.timeout {
-            env.push((ENV_TIMEOUT.into(), (t.as_secs_f64().ceil() as u64).to_string().into()));
-        }
-        if args.check.contains(&Check::Calls) {
-            env.push((ENV_CHECK.into(), "1".into()));
-        }
-        if let Some(file) = &args.collectives_table {
-            let found = std::fs::canonicalize(file).map_err(|e| {
-                let remedy = "write one with `angara bench shmem --write-table FILE`";
-                Failed::usage(format!("cannot find the table of collectives {}: {e}", file.display()), remedy)
-            })?;
-            env.push((ENV_TABLE.into(), found.into_os_string()));
-        }
         let virtual_time = VirtualPlan::new(args)?;
         let pes_as = pes_as::decide(args, &program, mpi.kind.is_some())?;
-        let mut ours = Vec::new();
-        if virtual_time.is_some() {
-            ours.push(install::preloaded(PRELOADED)?);
-        }
-        if virtual_time.is_some() || args.trace.is_some() {
-            ours.extend(mpi.preloaded()?);
-        }
-        if !ours.is_empty() {
-            let others = args.variable(ENV_PRELOAD).filter(|others| !others.is_empty());
-            let all: Vec<OsString> = ours.into_iter().map(PathBuf::into_os_string).chain(others).collect();
-            env.push((ENV_PRELOAD.into(), all.join(OsStr::new(":"))));
-        }
-        if virtual_time.is_some() {
-            env.extend(mpi.in_virtual_time(args));
-            env.push((ENV_MPI.into(), machine.values.mpi().to_string().into()));
-            let compute = prepared(args.compute.clone().unwrap_or_default())?;
-            env.push((ENV_COMPUTE.into(), compute.to_string().into()));
-            env.extend(what_else_is_virtual(args));
-        }
+        let env = environment(args, &mpi, virtual_time.is_some(), &machine)?;
         Ok(JobPlan {
             wanted,
             shape,
@@ -421,6 +388,50 @@ impl JobPlan {
             heterogeneous: args.heterogeneous,
         })
     }
+}
+
+/// Variables of the PEs, on top of the launcher's own.
+fn environment(
+    args: &Options,
+    mpi: &mpi::MpiPlan,
+    is_virtual: bool,
+    machine: &Machine,
+) -> Result<Vec<(OsString, OsString)>, Failed> {
+    let mut env = args.env.clone();
+    env.extend(mpi.env.iter().cloned());
+    if let Some(t) = args.timeout {
+        env.push((ENV_TIMEOUT.into(), (t.as_secs_f64().ceil() as u64).to_string().into()));
+    }
+    if args.check.contains(&Check::Calls) {
+        env.push((ENV_CHECK.into(), "1".into()));
+    }
+    if let Some(file) = &args.collectives_table {
+        let found = std::fs::canonicalize(file).map_err(|e| {
+            let remedy = "write one with `angara bench shmem --write-table FILE`";
+            Failed::usage(format!("cannot find the table of collectives {}: {e}", file.display()), remedy)
+        })?;
+        env.push((ENV_TABLE.into(), found.into_os_string()));
+    }
+    let mut ours = Vec::new();
+    if is_virtual {
+        ours.push(install::preloaded(PRELOADED)?);
+    }
+    if is_virtual || args.trace.is_some() {
+        ours.extend(mpi.preloaded()?);
+    }
+    if !ours.is_empty() {
+        let others = args.variable(ENV_PRELOAD).filter(|others| !others.is_empty());
+        let all: Vec<OsString> = ours.into_iter().map(PathBuf::into_os_string).chain(others).collect();
+        env.push((ENV_PRELOAD.into(), all.join(OsStr::new(":"))));
+    }
+    if is_virtual {
+        env.extend(mpi.in_virtual_time(args));
+        env.push((ENV_MPI.into(), machine.values.mpi().to_string().into()));
+        let compute = prepared(args.compute.clone().unwrap_or_default())?;
+        env.push((ENV_COMPUTE.into(), compute.to_string().into()));
+        env.extend(what_else_is_virtual(args));
+    }
+    Ok(env)
 }
 
 /// With a file that is there, and can be found from anywhere.

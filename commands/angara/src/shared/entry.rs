@@ -1,7 +1,7 @@
 //! Entries of the programs: command lines are read, and an error becomes a message and an exit code.
 
-use crate::beside::Beside;
-use crate::modes;
+use crate::shared::beside::Beside;
+use crate::shared::modes;
 use angara_cluster::usage::helpful;
 use angara_control::error::Failed;
 use clap::Parser;
@@ -70,7 +70,7 @@ fn as_angara(own: Beside, mut args: Vec<OsString>) -> Vec<OsString> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::beside::SIM;
+    use crate::shared::beside::SIM;
 
     fn line(words: &[&str]) -> Vec<OsString> {
         words.iter().map(OsString::from).collect()

@@ -1,6 +1,6 @@
 //! Where results go.
 
-use angara_cli::word;
+use angara_cli::shared::word;
 use angara_protocol::whole_file::write_whole;
 use angara_sim::Error;
 use angara_sim::plot::{Chart, Scale};

@@ -1,6 +1,6 @@
 //! The settings of a simulation as options: those that a file may have, by the same names.
 
-use angara_cli::word;
+use angara_cli::shared::word;
 use angara_model::AnyTopology;
 use angara_sim::run::Keys;
 use angara_sim::run::keys::{Deadlock, Probe, Router, Routing, Switching, fraction};

@@ -1,0 +1,13 @@
+//! What all commands share, those in the folders beside this one, too.
+
+pub mod beside;
+pub(crate) mod entry;
+pub mod foreign;
+pub mod interrupt;
+pub(crate) mod modes;
+pub(crate) mod where_args;
+mod word;
+
+pub use entry::{enter, enter_reading, say_usage};
+pub use where_args::WhereArgs;
+pub use word::word;
