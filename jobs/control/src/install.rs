@@ -108,6 +108,9 @@ pub struct Checkout {
     target: PathBuf,
 }
 
+/// The source of the command `angara` in a checkout.
+const SOURCE: &str = "/commands/angara/src/main.rs";
+
 /// If `bin` is where cargo has put this build: its checkout, wherever the target directory lies.
 pub fn checkout(bin: &Path) -> Option<Checkout> {
     // Cargo writes it beside a program that it built; nothing that was installed has it.
@@ -116,10 +119,9 @@ pub fn checkout(bin: &Path) -> Option<Checkout> {
     // It names the files of the program's source, with a backslash before each space. A tree that was moved knows itself
     // better.
     let list = list.replace("\\ ", "\0");
-    let source =
-        list.split_whitespace().map(|word| word.replace('\0', " ")).find(|word| word.ends_with("/cli/src/main.rs"));
-    let built_from = source.iter().flat_map(|file| Path::new(file).ancestors().skip(3).take(1));
-    let root = bin.ancestors().skip(1).chain(built_from).find(is_source)?.to_path_buf();
+    let files = list.split_whitespace().map(|word| word.replace('\0', " "));
+    let built_from = files.filter_map(|file| file.strip_suffix(SOURCE).map(PathBuf::from)).next();
+    let root = bin.ancestors().skip(1).chain(built_from.as_deref()).find(is_source)?.to_path_buf();
     let profile = match bin.file_name()? {
         name if name == "debug" => OsStr::new("dev"),
         name => name,
