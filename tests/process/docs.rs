@@ -356,6 +356,10 @@ fn the_walk_of_a_put_finds_its_way() {
 
 /// What `command -h` says: how it is called, and its options with what they mean.
 struct Help {
+    /// The first line: what the command does.
+    about: String,
+    /// All of it.
+    text: String,
     usage: Vec<String>,
     options: Vec<(String, String)>,
 }
@@ -384,7 +388,8 @@ fn helps(test: &Test, words: &[&str], all: &mut BTreeMap<String, Help>) {
         }
     }
     options.retain(|(name, _)| !name.ends_with("--help") && !name.ends_with("--version"));
-    all.insert(words.join(" "), Help { usage, options });
+    let about = text.lines().next().unwrap_or_default().to_string();
+    all.insert(words.join(" "), Help { about, text: text.clone(), usage, options });
     for line in part("Commands:").iter().skip(1).filter(|l| !l.starts_with("   ")) {
         let name = line.split_whitespace().next().expect("a command has a name");
         if name != "help" {
@@ -397,6 +402,46 @@ fn all_helps(test: &Test) -> BTreeMap<String, Help> {
     let mut all = BTreeMap::new();
     ["angara", "fabricd"].iter().for_each(|tool| helps(test, &[tool], &mut all));
     all
+}
+
+/// Verbs with which help says what a command does.
+const VERBS: &[&str] = &[
+    "Break", "Build", "Capture", "Check", "Choose", "Compare", "Compile", "Compute", "Draw", "Emulate", "End", "Find",
+    "Have", "List", "Make", "Measure", "Place", "Plan", "Print", "Run", "Say", "Show", "Simulate", "Tell", "Watch",
+    "Write",
+];
+
+/// Help of every command has one form: what it does, how it is called, its lists, and examples at the end.
+#[test]
+fn help_of_every_command_has_one_form() {
+    let test = Test::new("docs-help");
+    let all = all_helps(&test);
+    let mut wrong = Vec::new();
+    for (command, help) in &all {
+        let mut say = |why: &str| wrong.push(format!("{command} -h: {why}: {}", help.about));
+        let first = help.about.split([' ', ',']).next().unwrap_or_default();
+        if !VERBS.contains(&first) {
+            say("it does not begin with a verb of the list in this test");
+        }
+        if help.about.ends_with('.') || help.about.len() > 98 {
+            say("its first line is no short line");
+        }
+        let lines: Vec<&str> = help.text.lines().collect();
+        if lines.get(1) != Some(&"") || !lines.get(2).is_some_and(|l| l.starts_with(&format!("Usage: {command}"))) {
+            say("the usage does not follow");
+        }
+        // Headings of lists have capitals and small letters, those below them capitals alone.
+        let headings = lines.iter().filter_map(|l| l.strip_suffix(':')).filter(|h| !h.starts_with(' '));
+        let capitals: Vec<bool> = headings.map(|h| !h.chars().any(char::is_lowercase)).collect();
+        if !capitals.is_sorted() {
+            say("a list stands below what is said in capitals");
+        }
+        if help.text.lines().any(|l| l.eq_ignore_ascii_case("example:") || l == "Examples:") {
+            say("examples stand below EXAMPLES:");
+        }
+    }
+    none(wrong);
+    assert!(all.len() > 40, "{} commands", all.len());
 }
 
 impl Help {

@@ -39,7 +39,7 @@ enum AllocCommand {
     Set(set::SetArgs),
     /// Tell whether all pairs of given nodes have routes among them, and how evenly these load links
     Check(set::CheckArgs),
-    /// Simulate a batch queue: how much of a torus schedulers and searches for sets use, and how long jobs wait
+    /// Simulate a batch queue: use of a torus by schedulers and searches for sets, and waits of jobs
     Simulate(Box<simulate::SimulateArgs>),
     /// Place processes on nodes, near those they send most to
     Map(map::MapArgs),

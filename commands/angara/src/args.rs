@@ -10,9 +10,12 @@ use angara_control::error::Failed;
 use clap::{Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 
+/// The line of help about all of it.
+const ABOUT: &str = "Run programs on an emulated Angara torus, simulate and plan such networks";
+
 /// A software Angara: run OpenSHMEM programs on an emulated torus and look at its links.
 #[derive(Parser)]
-#[command(name = "angara", version, about, propagate_version = true, arg_required_else_help = true)]
+#[command(name = "angara", version, about = ABOUT, propagate_version = true, arg_required_else_help = true)]
 struct Cli {
     #[command(subcommand)]
     command: Sub,

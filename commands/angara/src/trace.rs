@@ -18,7 +18,7 @@ pub(crate) struct TraceArgs {
 
 #[derive(Subcommand)]
 enum What {
-    /// Say where the time of a timeline went: by routine and by PE, who came late, and what the end waited for
+    /// Say where the time of a timeline went: routines, PEs, who came late, what the end waited for
     Summary(SummaryArgs),
 }
 

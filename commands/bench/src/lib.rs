@@ -43,13 +43,13 @@ pub struct BenchArgs {
 
 #[derive(Subcommand)]
 enum Which {
-    /// OpenSHMEM: latency, message rate, bandwidth, collectives and start-up (what `angara bench` alone does)
+    /// Measure OpenSHMEM: latency, rate, bandwidth, collectives, start-up (as `angara bench` alone does)
     Shmem(shmem::ShmemArgs),
-    /// MPI: a library on this network beside the same library on others
+    /// Measure an MPI library on this network beside the same library on others
     Mpi(mpi::MpiArgs),
-    /// The network model: speed, memory and threads of simulations, each with the accuracy of the same run
+    /// Measure the network model: speed, memory and threads of simulations, with their accuracy
     Sim(sim::SimArgs),
-    /// Emulated machines: what real programs measure there in virtual time, beside what is published
+    /// Measure emulated machines by real programs in virtual time, beside what is published
     Machine(machine::MachineArgs),
 }
 

@@ -2,6 +2,7 @@
 //!
 //! [`sample`] asks the daemon and makes rates of two answers, [`view`] draws them. The keyboard is read on a thread of
 //! its own, so that a daemon that is slow to answer does not keep the user waiting.
+#![forbid(unsafe_code)]
 
 mod sample;
 mod view;

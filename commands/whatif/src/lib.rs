@@ -1,6 +1,7 @@
 //! `angara whatif`: one program in virtual time under every combination of circumstances, one run on each core.
 //!
 //! [`axes`] makes the combinations, [`angara_launch::many`] runs them, [`table`] shows what came out.
+#![forbid(unsafe_code)]
 
 mod axes;
 mod table;
@@ -58,7 +59,7 @@ pub fn main() -> ! {
 Every option with a list is an axis: the program runs once for every combination, and each time is compared with that of the \
 first one. Options of `angara run` that are the same for all runs follow --run, as one word: --run '--ppn 2 --timeout 60'.
 
-EXAMPLE:
+EXAMPLES:
   angara whatif -n 32 --torus 4x4x2,8x4 --map linear,random:1..4 --set link=15GB/s --set hop=60ns -- ./heat2d
   angara whatif -n 8,64,512 --collectives tree,p2p --pes-as coroutines --svg scaling.svg -- ./scaling")]
 pub struct WhatIfArgs {

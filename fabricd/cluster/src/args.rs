@@ -3,7 +3,7 @@
 use clap::Parser;
 use std::path::PathBuf;
 
-/// Emulates the adapters of an Angara network and the torus between them.
+/// Emulate the adapters of an Angara network and the torus between them
 ///
 /// Programs are started on it with `angara run`; `angara status` shows what it does.
 #[derive(Parser, Clone, Debug, Default)]

@@ -62,7 +62,7 @@ pub const WHATIF: Beside = Beside {
     name: "whatif",
     program: "angara-whatif",
     package: "angara-commands-whatif",
-    about: "Run a program in virtual time under every combination of circumstances: tori, machines, placements, values",
+    about: "Run a program in virtual time under every combination of networks, placements and values",
 };
 
 /// All of them.

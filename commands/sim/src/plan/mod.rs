@@ -22,11 +22,11 @@ pub struct PlanArgs {
 
 #[derive(Subcommand, Debug)]
 enum PlanCommand {
-    /// Which barrier is fastest on which torus (cost formulas of paper 001)
+    /// Compare barriers: which is fastest on which torus (cost formulas of paper 001)
     Barrier(barrier::BarrierArgs),
-    /// What a matrix multiplication demands from a hierarchical network (paper 003)
+    /// Compute what a matrix multiplication demands from a hierarchical network (paper 003)
     Matmul(matmul::MatmulArgs),
-    /// Route tables: hops, link loads, deadlock check, with failed links and nodes
+    /// Show route tables: hops, link loads, deadlock check, with failed links and nodes
     Routes(Box<routes::RoutesArgs>),
     /// Build, check and draw a collective tree
     Tree(tree::TreeArgs),
