@@ -37,7 +37,9 @@ pub(crate) fn main(args: DemoArgs) -> Result<u8, Failed> {
     oshcc::require_cc()?;
     let missing = !args.no_build && !example::is_complete(&bin);
     if let Some(checkout) = install::checkout(&bin).filter(|checkout| missing && stands_in(&checkout.root, &bin)) {
-        example::build(&bin, &checkout, checkout.cargo_build_for_demo())?;
+        let mut cargo = angara_demo::cargo_build(&checkout.profile, &checkout.target);
+        cargo.current_dir(&checkout.root);
+        example::build(&bin, &checkout, cargo)?;
     }
     let source = example::find(&bin, EXAMPLE)?;
     let temporary = Temporary::new("demo")?;

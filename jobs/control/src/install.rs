@@ -103,9 +103,9 @@ pub struct Checkout {
     /// The repository.
     pub root: PathBuf,
     /// The profile it was built in.
-    profile: OsString,
+    pub profile: OsString,
     /// Cargo's directory for what it builds.
-    target: PathBuf,
+    pub target: PathBuf,
 }
 
 /// The source of the command `angara` in a checkout.
@@ -136,13 +136,6 @@ impl Checkout {
         // Else cargo would put one more directory between.
         cargo.arg("build").arg("--profile").arg(&self.profile).arg("--target-dir").arg(&self.target);
         cargo.current_dir(&self.root).env_remove("CARGO_BUILD_TARGET");
-        cargo
-    }
-
-    /// Cargo, about to build there what OpenSHMEM programs take to be compiled and run.
-    pub fn cargo_build_for_demo(&self) -> Command {
-        let mut cargo = angara_demo::cargo_build(&self.profile, &self.target);
-        cargo.current_dir(&self.root);
         cargo
     }
 
