@@ -3,7 +3,8 @@
 use crate::oshrun::options_of;
 use angara_control::exec;
 use angara_launch::mpi::{rank, survey};
-use angara_launch::run::{host, remote, user};
+use angara_launch::run::processes::remote;
+use angara_launch::run::{host, user};
 use angara_protocol::modes;
 use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;

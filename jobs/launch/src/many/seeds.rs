@@ -1,43 +1,11 @@
 //! `angara run --clock virtual --seeds A..B`: the same program again and again, each time with other delays, until one fails.
 
 use super::run;
+use crate::run::options::Seeds;
 use angara_control::error::{Failed, say};
 use std::ffi::OsString;
-use std::fmt;
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::str::FromStr;
-
-/// Most seeds of one command.
-const MOST: u64 = 1_000_000;
-
-/// `1..200`: seeds from the first to the last, both included.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Seeds {
-    first: u64,
-    last: u64,
-}
-
-impl FromStr for Seeds {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Seeds, String> {
-        let bad = || format!("`{text}`: give the first and the last seed, such as 1..200");
-        let (first, last) = text.split_once("..").ok_or_else(bad)?;
-        let last = last.strip_prefix('=').unwrap_or(last);
-        let (first, last): (u64, u64) = (first.parse().map_err(|_| bad())?, last.parse().map_err(|_| bad())?);
-        match last.checked_sub(first) {
-            Some(more) if more < MOST => Ok(Seeds { first, last }),
-            Some(_) => Err(format!("`{text}`: at most {MOST} seeds")),
-            None => Err(bad()),
-        }
-    }
-}
-
-impl fmt::Display for Seeds {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}..{}", self.first, self.last)
-    }
-}
 
 /// Runs them all. `line` is the command line of this command, with its name.
 pub fn main(seeds: Seeds, line: &[OsString], quiet: bool) -> Result<u8, Failed> {

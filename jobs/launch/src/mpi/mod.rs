@@ -19,7 +19,7 @@ pub mod server;
 mod space;
 pub mod survey;
 
-use crate::run::options::Options;
+use crate::run::options::{MpiArg, Options};
 use angara_abi::program_clock::PRELOADED_FOR_MPI;
 use angara_control::error::Failed;
 use angara_control::install;
@@ -34,23 +34,6 @@ pub const HEAP: u64 = 64 << 20;
 
 /// Directories in which the loader looks for libraries, separated by colons.
 const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
-
-angara_net::words! {
-    /// Which MPI library a program uses.
-    #[derive(Debug)]
-    pub enum MpiArg {
-        /// By the program's file.
-        Auto = "auto",
-        /// MPICH and its kin.
-        Mpich = "mpich",
-        /// Intel MPI.
-        Intel = "intel",
-        /// Open MPI.
-        Openmpi = "openmpi",
-        /// The program has nothing to do with MPI.
-        None = "none",
-    }
-}
 
 /// How processes become ranks.
 #[derive(Clone, PartialEq, Eq, Debug)]

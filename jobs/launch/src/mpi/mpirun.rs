@@ -2,7 +2,7 @@
 
 use super::library::output;
 use super::rank::Rank;
-use crate::run::spawn::Program;
+use crate::run::processes::program::Program;
 use angara_control::error::Failed;
 use angara_control::program::in_path;
 use angara_protocol::launch::{ENV_PE, Launch};

@@ -1,7 +1,7 @@
 //! A rank that Open MPI's `mpirun` starts, done by a hidden mode of this program: it takes the place in the job that the rank
 //! has in MPI, writes where the launcher reads, and becomes the program.
 
-use crate::run::wrap::{self, Wrap};
+use crate::run::processes::wrap::{self, Wrap};
 use angara_control::exec::{become_program, bind};
 use angara_protocol::launch::ENV_PE;
 use angara_protocol::modes::RANK;

@@ -5,7 +5,8 @@
 //! wait for; the second one prints where the job is and lives as long as its standard input is open.
 //! `ANGARA_OPTIONS` may hold options of `angara run` (`--torus 4x4 --path ring --report out.json`).
 
-use super::options::{Check, Clock, ENV_CHECK, ENV_TABLE, JobPlan, MapArg, Options};
+use super::options::{Check, Clock, MapArg, Options};
+use super::plan::{ENV_CHECK, ENV_TABLE, JobPlan};
 use super::{Created, capture, create, end, own, place};
 use angara_abi::JobId;
 use angara_cluster::Cluster;

@@ -9,21 +9,16 @@
 //! 5. then everything is taken down: processes, the job, the private daemon, its directory.
 
 pub mod absent;
-pub mod bind;
 mod faults;
-pub mod forward;
 pub mod host;
-mod inside;
 pub mod options;
 pub mod outcome;
 mod place;
-pub mod remote;
-pub mod spawn;
+pub mod plan;
+pub mod processes;
 mod supervise;
-mod terminal;
 mod unattached;
 pub mod user;
-pub mod wrap;
 
 use crate::mpi::Start;
 use crate::mpi::server::Server;
@@ -41,11 +36,15 @@ use angara_recordings::capture::{PacketFile, Session, WHOLE, Where};
 use angara_recordings::notes::Notes;
 use angara_recordings::trace::Trace;
 use faults::Tolls;
-use forward::{Input, Output, copy_input};
-use options::{Check, JobPlan, MapArg, Options, PesAs, Stay};
+use options::{Check, MapArg, Options, PesAs, Stay};
 use outcome::{Cause, Seen};
 use place::Place;
-use spawn::{Processes, Program};
+use plan::JobPlan;
+use processes::forward::{Input, Output, copy_input};
+use processes::program::Program;
+use processes::spawn::{self, Processes};
+use processes::terminal::Terminal;
+use processes::{bind, inside, remote};
 use std::ffi::OsString;
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -53,7 +52,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use supervise::supervise;
-use terminal::Terminal;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -64,7 +62,7 @@ pub fn check(args: &Options) -> Result<(), Failed> {
 
 /// Finds a program as `angara run` does.
 pub fn find(program: &OsString) -> Result<(), Failed> {
-    options::find_program(program, std::env::var_os("PATH")).map(drop)
+    angara_control::program::find_program(program, std::env::var_os("PATH")).map(drop)
 }
 
 /// Runs a job; the result is the exit code.
@@ -96,7 +94,7 @@ pub fn main(args: Options) -> Result<u8, Failed> {
         let place = found?;
         let shape = place.shape;
         let ended = run_on(place, &args, &plan, (&mut signals, limit), (terminal, packets, trace.as_mut())).await;
-        let ended = both(ended, args.record.as_deref().map_or(Ok(()), options::check_recorded));
+        let ended = both(ended, args.record.as_deref().map_or(Ok(()), plan::check_recorded));
         let Some(notes) = plan.notes.take() else { return ended };
         let noted = Noted { notes, trace, races, pes: args.pes, shape, quiet: args.quiet };
         noted.look(ended, &mut signals).await

@@ -1,8 +1,9 @@
 //! The daemon a job runs on: a running one whose torus fits, or a private one.
 
 use super::absent::Absent;
-use super::inside;
-use super::options::{JobPlan, Options, PesAs, say};
+use super::options::{Options, PesAs, say};
+use super::plan::JobPlan;
+use super::processes::inside;
 use angara_abi::JobId;
 use angara_cluster::Cluster;
 use angara_control::daemon::web::with_token;

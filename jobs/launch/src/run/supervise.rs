@@ -1,9 +1,10 @@
 //! Watching a running job: processes, messages of the daemon, signals, the timeout.
 
-use super::options::{JobPlan, Options, PesAs};
+use super::options::{Options, PesAs};
 use super::outcome::{Cause, Seen, decide, exit_code};
 use super::place::Place;
-use super::spawn::{End, Processes};
+use super::plan::JobPlan;
+use super::processes::spawn::{End, Processes};
 use super::unattached;
 use crate::mpi::library::LibraryKind;
 use angara_abi::JobId;

@@ -1,9 +1,10 @@
 //! Jobs of which nothing reaches the network: an MPI library that sends its messages another way, or a program that uses
 //! neither OpenSHMEM nor MPI although something was asked of the network.
 
-use super::options::{Check, Clock, JobPlan, Options};
+use super::options::{Check, Clock, Options};
 use super::place::Place;
-use super::spawn::descendants;
+use super::plan::JobPlan;
+use super::processes::spawn::descendants;
 use crate::mpi::reach;
 use angara_abi::JobId;
 use angara_control::error::Failed;

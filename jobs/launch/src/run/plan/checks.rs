@@ -1,8 +1,8 @@
 //! Options that contradict each other, or what the job is: refused before anything is started.
 
 use super::engine::fault_without_packets;
-use super::{Check, Clock, Options, PesAs};
 use crate::mpi::library::LibraryKind;
+use crate::run::options::{Check, Clock, Options, PesAs};
 use angara_abi::job::{Barrier, Collectives};
 use angara_control::error::Failed;
 use angara_machine::{MPI_TABLE, Machine};

@@ -1,6 +1,6 @@
 //! `--map auto:FILE`: a placement found from what the PEs sent each other in an earlier run.
 
-use super::{MapArg, Options};
+use crate::run::options::{MapArg, Options};
 use angara_control::error::Failed;
 use angara_fabric::Outage;
 use angara_net::fault::{Fault, Site};

@@ -1,4 +1,4 @@
-//! Options of `angara run`, and the plan they make: everything decided before anything is started.
+//! The plan that options make: everything decided before anything is started.
 
 mod auto;
 mod checks;
@@ -7,35 +7,29 @@ mod map;
 mod pes_as;
 mod virtual_time;
 
-use super::wrap::{self, Wrap};
+use super::options::{Check, Clock, MapArg, Options, PesAs};
+use super::processes::wrap::{self, Wrap};
 use crate::machine;
-use crate::many::seeds::Seeds;
-use crate::mpi::{self, MpiArg};
-use angara_abi::job::{Barrier, Collectives};
+use crate::mpi;
 use angara_abi::program_clock::PRELOADED;
-use angara_control::cores::Bind;
 use angara_control::error::Failed;
 use angara_control::install;
-pub use angara_control::program::find_program;
+use angara_control::program::find_program;
 use angara_fabric::BALANCED_NODES;
 use angara_machine::Machine;
 use angara_net::torus::Shape;
-use angara_net::words;
-use angara_protocol::absence::Patience;
 use angara_protocol::compute::{Compute, ENV_COMPUTE, HEADER, intervals};
 use angara_protocol::env::{DEFAULT_HEAP, symmetric_size};
 use angara_protocol::launch::ENV_TIMEOUT;
 use angara_protocol::mpi::ENV_MPI;
-use angara_protocol::msg::{Alloc, JobSpec, Map, Path as EnginePath};
+use angara_protocol::msg::{JobSpec, Map};
 use angara_recordings::notes::Notes;
 use auto::Expected;
 use engine::Engine;
-pub use map::MapArg;
 use map::read_map;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 use virtual_time::what_else_is_virtual;
 pub use virtual_time::{VirtualPlan, check_recorded};
 
@@ -48,210 +42,6 @@ pub const ENV_TABLE: &str = "ANGARA_COLLECTIVES_TABLE";
 const SEED_JITTER: &str = "jitter=200ns";
 /// Libraries that the loader puts before others.
 const ENV_PRELOAD: &str = "LD_PRELOAD";
-
-/// What the user asks for: `angara run` reads it from its command line.
-#[derive(Clone)]
-pub struct Options {
-    /// Number of PEs.
-    pub pes: u32,
-    /// Torus to run on; the most cubic one that holds the PEs unless it is given.
-    pub torus: Option<Shape>,
-    /// Mesh to run on.
-    pub mesh: Option<Shape>,
-    /// The machine: its shape, times and buffers.
-    pub machine: Option<Machine>,
-    /// Changes of the machine, as `KEY=VALUE`.
-    pub set: Vec<String>,
-    /// Most PEs on one node.
-    pub ppn: u32,
-    /// Placement of PEs on nodes.
-    pub map: MapArg,
-    /// Nodes of the job's own, found by this search.
-    pub alloc: Option<Alloc>,
-    /// Processor affinity of the PEs.
-    pub bind: Bind,
-    /// Engine.
-    pub path: EnginePath,
-    /// How collectives are done.
-    pub collectives: Collectives,
-    /// Table of which collective uses which algorithm.
-    pub collectives_table: Option<PathBuf>,
-    /// Kind of barrier.
-    pub barrier: Barrier,
-    /// MPI library of the program.
-    pub mpi: MpiArg,
-    /// Bytes of symmetric heap per PE, if not the default.
-    pub heap: Option<u64>,
-    /// PEs may be programs for different processors.
-    pub heterogeneous: bool,
-    /// What is broken, as `angara fault` has it.
-    pub faults: Vec<String>,
-    /// PEs and the command that starts them, by turns.
-    pub wrap: Vec<String>,
-    /// The PE that is started in a debugger.
-    pub debug: Option<u32>,
-    /// Time of the program.
-    pub clock: Clock,
-    /// What PEs are.
-    pub pes_as: PesAs,
-    /// File for what each PE posts and waits for.
-    pub record: Option<PathBuf>,
-    /// Nanoseconds that a call of the library takes, in virtual time.
-    pub call_cost: Option<f64>,
-    /// What computing takes, in virtual time.
-    pub compute: Option<Compute>,
-    /// The time stamp counter tells virtual time.
-    pub virtual_tsc: bool,
-    /// Decides what is random in virtual time.
-    pub seed: Option<u64>,
-    /// Runs once with each of these.
-    pub seeds: Option<Seeds>,
-    /// How long others wait for a PE that does not come back, in virtual time.
-    pub patience: Option<Patience>,
-    /// A run that another may differ from is a failure.
-    pub strict: bool,
-    /// Lines of output begin with the number of the PE.
-    pub label: bool,
-    /// The job ends after this.
-    pub timeout: Option<Duration>,
-    /// What is looked at more closely.
-    pub check: Vec<Check>,
-    /// File for placement and traffic.
-    pub report: Option<PathBuf>,
-    /// File for a timeline.
-    pub trace: Option<PathBuf>,
-    /// Number of links with tracks in the timeline.
-    pub trace_links: Option<u32>,
-    /// File for every packet.
-    pub capture: Option<PathBuf>,
-    /// Address of a page that shows the network.
-    pub web: Option<String>,
-    /// Whether that page stays after the program.
-    pub web_stay: Stay,
-    /// Variables for the PEs.
-    pub env: Vec<(OsString, OsString)>,
-    /// Directory of the daemon to use, and of no other.
-    pub runtime_dir: Option<PathBuf>,
-    /// Cluster file to run on.
-    pub cluster: Option<PathBuf>,
-    /// Nothing is said about what is started.
-    pub quiet: bool,
-    /// Program and its arguments.
-    pub command: Vec<OsString>,
-}
-
-impl Options {
-    /// Returns what is asked for by `angara run -n PES COMMAND`.
-    pub fn new(pes: u32, command: Vec<OsString>) -> Options {
-        Options {
-            pes,
-            torus: None,
-            mesh: None,
-            machine: None,
-            set: Vec::new(),
-            ppn: 1,
-            map: MapArg::Linear,
-            alloc: None,
-            bind: Bind::Auto,
-            path: EnginePath::Auto,
-            collectives: Collectives::Auto,
-            collectives_table: None,
-            barrier: Barrier::Auto,
-            mpi: MpiArg::Auto,
-            heap: None,
-            heterogeneous: false,
-            faults: Vec::new(),
-            wrap: Vec::new(),
-            debug: None,
-            clock: Clock::Wall,
-            pes_as: PesAs::Processes,
-            record: None,
-            call_cost: None,
-            compute: None,
-            virtual_tsc: false,
-            seed: None,
-            seeds: None,
-            patience: None,
-            strict: false,
-            label: false,
-            timeout: None,
-            check: Vec::new(),
-            report: None,
-            trace: None,
-            trace_links: None,
-            capture: None,
-            web: None,
-            web_stay: Stay::Yes,
-            env: Vec::new(),
-            runtime_dir: None,
-            cluster: None,
-            quiet: false,
-            command,
-        }
-    }
-
-    /// The value that a variable has in the job's processes, unless the launcher sets it.
-    pub fn variable(&self, name: &str) -> Option<OsString> {
-        self.assigned(name).or_else(|| std::env::var_os(name))
-    }
-    /// The value that `-x` gives it.
-    fn assigned(&self, name: &str) -> Option<OsString> {
-        self.env.iter().rev().find(|(n, _)| n == name).map(|(_, value)| value.clone())
-    }
-}
-
-words! {
-    /// Whether a page stays.
-    #[derive(Debug)]
-    pub enum Stay {
-        /// Until Ctrl-C.
-        Yes = "yes",
-        /// It goes with the job.
-        No = "no",
-    }
-}
-
-words! {
-    /// Time of the program.
-    #[derive(Debug)]
-    pub enum Clock {
-        /// The machine's.
-        Wall = "wall",
-        /// The emulated machine's.
-        Virtual = "virtual",
-    }
-}
-
-words! {
-    /// What PEs are.
-    #[derive(Debug)]
-    pub enum PesAs {
-        /// A process each.
-        Processes = "processes",
-        /// All in one process, on one thread.
-        Coroutines = "coroutines",
-        /// The latter where that is possible.
-        Auto = "auto",
-    }
-}
-
-words! {
-    /// What is looked at more closely.
-    #[derive(Debug)]
-    pub enum Check {
-        /// What the program passes to the library.
-        Calls = "calls",
-        /// Accesses that nothing puts in order.
-        Races = "races",
-    }
-}
-
-/// Says something about what is started.
-pub(super) fn say(args: &Options, text: String) {
-    if !args.quiet {
-        angara_protocol::complain!("angara: {text}");
-    }
-}
 
 /// A job that makes sense, not yet tied to a daemon.
 pub struct JobPlan {
@@ -505,15 +295,6 @@ mod tests {
         assert_eq!(heap(None, &[("SMA_SYMMETRIC_SIZE", "1k")], &[new]).unwrap(), (2048, false));
         assert_eq!(heap(Some(0), &[], &[new]).unwrap(), (0, false));
         assert!(heap(None, &[], &[("SHMEM_SYMMETRIC_SIZE", "20x")]).unwrap_err().message.contains("20x"));
-    }
-
-    #[test]
-    fn maps() {
-        assert_eq!("random:7".parse(), Ok(MapArg::Random(7)));
-        assert!("random".parse::<MapArg>().unwrap_err().contains("seed"));
-        assert!("file:".parse::<MapArg>().is_err());
-        assert_eq!("auto:out.json".parse(), Ok(MapArg::Auto("out.json".into())));
-        assert!("auto".parse::<MapArg>().unwrap_err().contains("auto:out.json"));
     }
 
     #[test]

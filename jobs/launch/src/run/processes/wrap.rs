@@ -1,7 +1,8 @@
 //! Other commands in front of the program of chosen PEs: `--wrap` and `--debug`.
 
-use super::options::{Options, find_program};
+use crate::run::options::Options;
 use angara_control::error::Failed;
+use angara_control::program::find_program;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

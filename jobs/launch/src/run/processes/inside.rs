@@ -4,8 +4,10 @@
 //! ended. For whoever watches the job its PEs are like processes of another host.
 
 use super::forward::{Input, Output, copy_input, pump};
-use super::options::{JobPlan, Options};
-use super::spawn::{End, Frame, Processes};
+use super::frames::Frame;
+use super::spawn::{End, Processes};
+use crate::run::options::Options;
+use crate::run::plan::JobPlan;
 use angara_abi::JobId;
 use angara_control::daemon::WithPes;
 use angara_protocol::inside::{FromPes, StartPes, ToPes};
@@ -23,7 +25,7 @@ const QUEUE: usize = 16;
 const STACK: u64 = 8 << 20;
 
 /// Standard input of the process.
-pub(super) fn input() -> Stdio {
+pub(in crate::run) fn input() -> Stdio {
     match Input::here() {
         Input::Inherit | Input::Debug => Stdio::inherit(),
         Input::Copy => Stdio::piped(),
@@ -38,7 +40,7 @@ fn stack() -> u64 {
 }
 
 /// Has the PEs of a job started, which are `processes` from then on.
-pub(super) fn start(
+pub(in crate::run) fn start(
     with: WithPes,
     (job, key): (JobId, &str),
     (args, plan): (&Options, &JobPlan),

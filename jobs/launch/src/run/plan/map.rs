@@ -2,41 +2,7 @@
 
 use angara_control::error::Failed;
 use angara_net::torus::{NodeId, Shape};
-use std::path::{Path, PathBuf};
-use std::str::FromStr;
-
-/// `--map` before the torus is known.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum MapArg {
-    /// In order.
-    Linear,
-    /// Seeded permutation.
-    Random(u64),
-    /// A file with one node per line.
-    File(PathBuf),
-    /// Found from the traffic of a report, a recording or a matrix.
-    Auto(PathBuf),
-    /// By where another launcher has put the PEs.
-    Nodes(Vec<NodeId>),
-}
-
-impl FromStr for MapArg {
-    type Err = String;
-    fn from_str(s: &str) -> Result<MapArg, String> {
-        match s.split_once(':') {
-            None if s == "linear" => Ok(MapArg::Linear),
-            None if s == "random" => Err("random needs a seed, such as random:1".into()),
-            Some(("random", seed)) => match seed.parse() {
-                Ok(seed) => Ok(MapArg::Random(seed)),
-                Err(_) => Err(format!("`{seed}` is not a seed; write a whole number, such as random:1")),
-            },
-            Some(("file", file)) if !file.is_empty() => Ok(MapArg::File(file.into())),
-            Some(("auto", file)) if !file.is_empty() => Ok(MapArg::Auto(file.into())),
-            None if s == "auto" => Err("auto needs a report of an earlier run, such as auto:out.json".into()),
-            _ => Err("use linear, random:SEED, file:F or auto:F".into()),
-        }
-    }
-}
+use std::path::Path;
 
 /// Reads a placement: one node per PE and line, as coordinates or as a number; `#` starts a comment.
 pub(super) fn read_map(file: &Path, pes: u32, ppn: u32, shape: Shape) -> Result<Vec<NodeId>, Failed> {

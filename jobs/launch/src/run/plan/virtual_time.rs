@@ -1,6 +1,6 @@
 //! What the options say of virtual time.
 
-use super::{Clock, Options, PesAs};
+use crate::run::options::{Clock, Options, PesAs};
 use angara_abi::program_clock::{ENV_SEED, ENV_TSC};
 use angara_control::cores::{Bind, Cores};
 use angara_control::error::Failed;

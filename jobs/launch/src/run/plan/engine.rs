@@ -1,6 +1,6 @@
 //! Which engine carries a job: the one asked for, or the emulated network where an option acts on packets alone.
 
-use super::{Clock, Options, say};
+use crate::run::options::{Clock, Options, say};
 use angara_control::error::Failed;
 use angara_machine::{MPI_TABLE, Machine};
 use angara_net::fault::Command;

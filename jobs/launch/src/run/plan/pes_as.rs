@@ -1,7 +1,8 @@
 //! What PEs are: processes, or coroutines of one process. Decided before anything is started, by the options and by the
 //! program's file.
 
-use super::{Check, Clock, ENV_PRELOAD, Options, PesAs};
+use super::ENV_PRELOAD;
+use crate::run::options::{Check, Clock, Options, PesAs};
 use angara_control::error::Failed;
 use angara_protocol::compute::Compute;
 use std::path::Path;

@@ -1,16 +1,16 @@
 //! Starting the PEs' processes and taking them down, with everything they started themselves.
 
 use super::forward::{Chunk, Input, pump};
-use super::remote::signal_frame;
+use super::frames::{Frame, signal_frame};
+use super::program::Program;
 use super::terminal::{self, Terminal};
-use super::wrap::{self, Wrap};
+use super::wrap;
 use crate::mpi::Told;
 use crate::mpi::mpirun;
 use crate::mpi::relay::{Away, Offer, Relays};
 use crate::mpi::server::{RankEnd, Server};
 use angara_control::exec::Exec;
 use angara_protocol::launch::Launch;
-use angara_recordings::notes::Notes;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::PipeFlags;
 use rustix::process::{
@@ -18,37 +18,14 @@ use rustix::process::{
     pidfd_send_signal, setrlimit,
 };
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::ffi::OsString;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{ExitStatus, Stdio};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
-
-/// Kind and contents of what is sent to an agent.
-pub type Frame = (u8, Vec<u8>);
-
-/// The program every PE runs.
-pub struct Program {
-    /// Its file.
-    pub file: PathBuf,
-    /// Its `argv`, from `argv[0]` on.
-    pub argv: Vec<OsString>,
-    /// Environment: on top of this process's own, or the whole of it where `directory` is given.
-    pub env: Vec<(OsString, OsString)>,
-    /// Where to run it, if not here.
-    pub directory: Option<PathBuf>,
-    /// Put the PE's number before each line of output.
-    pub label: bool,
-    /// Commands that start it on some PEs.
-    pub wraps: Vec<Wrap>,
-    /// Where what PEs of other hosts note of their calls is to come, if they note them.
-    pub notes: Option<Arc<Notes>>,
-}
 
 /// Where a process runs.
 enum Running {

@@ -7,17 +7,20 @@
 //!
 //! A frame is a length (32 bits, little-endian), a kind, and as many bytes as the length says.
 
+use super::bind;
 use super::forward::{Chunk, Input, Output};
-use super::options::find_program;
-use super::spawn::{End, Frame, Processes, Program, kill_descendants};
+use super::frames::{Frame, from, read_frame, to, write_frame};
+use super::program::Program;
+use super::spawn::{End, Processes, kill_descendants};
 use super::wrap::{self, Wrap};
-use super::{bind, own};
 use crate::mpi::provider;
 use crate::mpi::relay::{Away, Offer, Relays};
+use crate::run::own;
 use angara_abi::JobId;
 use angara_control::cores::{Bind, Cores};
 use angara_control::daemon::{Control, runtime};
 use angara_control::error::{Failed, no_thread};
+use angara_control::program::find_program;
 use angara_protocol::launch::Launch;
 use angara_protocol::msg::{CoreAdvice, JobHost, Request};
 use angara_recordings::notes::Notes;
@@ -33,43 +36,14 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, exit};
 use std::sync::Arc;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWriteExt};
 use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::sync::{mpsc, oneshot};
 
-/// Longest frame.
-const FRAME_MAX: usize = 8 << 20;
 /// Frames waiting for the stream.
 const QUEUE: usize = 16;
 /// Variables that mean something on one host only.
 const OWN: [&str; 3] = ["XDG_RUNTIME_DIR", "HOSTNAME", angara_protocol::launch::ENV_RUNTIME_DIR];
-
-/// Kinds of frames, to the agent ...
-mod to {
-    pub(super) const START: u8 = 0;
-    pub(super) const SIGNAL: u8 = 1;
-    pub(super) const INPUT: u8 = 2;
-    pub(super) const INPUT_END: u8 = 3;
-    /// Of the server of MPI.
-    pub(super) const MPI: u8 = 4;
-    /// The launcher's time, for whoever asked.
-    pub(super) const TIME: u8 = 5;
-}
-/// ... and from it.
-mod from {
-    /// PE (32 bits), 1 if the line is unfinished, then the bytes.
-    pub(super) const OUT: u8 = 0;
-    pub(super) const ERR: u8 = 1;
-    /// [`super::Ended`].
-    pub(super) const ENDED: u8 = 2;
-    /// For the server of MPI.
-    pub(super) const MPI: u8 = 3;
-    /// A question for the launcher's time.
-    pub(super) const TIME: u8 = 4;
-    /// What PEs have noted of their calls, and the last word about that.
-    pub(super) const NOTES: u8 = 5;
-    pub(super) const NOTES_END: u8 = 6;
-}
 
 /// Of what notes of calls take.
 const NOTES: Kinds = Kinds { ask: from::TIME, answer: to::TIME, piece: from::NOTES, sent: from::NOTES_END };
@@ -248,37 +222,6 @@ fn forward_input(frames: mpsc::WeakSender<Frame>) -> io::Result<()> {
         send(to::INPUT_END, &[]);
     };
     std::thread::Builder::new().name("input".into()).spawn(body).map(drop)
-}
-
-/// A signal as a frame.
-pub fn signal_frame(signal: Signal) -> (u8, Vec<u8>) {
-    (to::SIGNAL, signal.as_raw().to_le_bytes().to_vec())
-}
-
-async fn write_frame(to: &mut (impl AsyncWrite + Unpin), kind: u8, bytes: &[u8]) -> io::Result<()> {
-    let mut head = (bytes.len() as u32).to_le_bytes().to_vec();
-    head.push(kind);
-    to.write_all(&head).await?;
-    to.write_all(bytes).await?;
-    to.flush().await
-}
-
-/// The next frame; `None` at the end.
-async fn read_frame(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<(u8, Vec<u8>)>> {
-    let mut head = [0; 5];
-    match from.read_exact(&mut head).await {
-        Ok(_) => {}
-        Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
-        Err(e) => return Err(e),
-    }
-    let [a, b, c, d, kind] = head;
-    let len = u32::from_le_bytes([a, b, c, d]) as usize;
-    if len > FRAME_MAX {
-        return Err(io::Error::other("a frame is too long"));
-    }
-    let mut bytes = vec![0; len];
-    from.read_exact(&mut bytes).await?;
-    Ok(Some((kind, bytes)))
 }
 
 /// The agent. Never returns.

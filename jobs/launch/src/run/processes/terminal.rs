@@ -5,7 +5,7 @@
 //! user's shell goes on; after `fg` the PE has it again.
 
 use super::forward::Input;
-use super::own;
+use crate::run::own;
 use angara_control::error::Failed;
 use angara_control::exec::foreground;
 use rustix::process::{Pid, Signal, getpgid, getpgrp, getpid, getppid, getsid};
