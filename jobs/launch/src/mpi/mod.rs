@@ -13,6 +13,7 @@ pub mod mpirun;
 pub mod provider;
 mod python;
 pub mod rank;
+pub mod rank_end;
 pub mod reach;
 pub mod relay;
 pub mod server;

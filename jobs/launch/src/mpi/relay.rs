@@ -5,7 +5,7 @@
 //! cut off: the stream is for the output of all others, too.
 
 use super::leftovers;
-use super::server::{RankEnd, remove_shared_memory};
+use super::rank_end::{RankEnd, remove_shared_memory};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;

@@ -4,13 +4,12 @@
 //! read, holds up nobody but itself.
 
 use super::leftovers;
+use super::rank_end::{RankEnd, remove_shared_memory};
 use super::relay::{Frames, Offer, Relays};
 use super::space::{Answer, Space, Told};
 use angara_net::torus::NodeId;
-use rustix::io::{FdFlags, fcntl_setfd};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream as StdStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
@@ -37,23 +36,6 @@ pub struct Server {
     placement: Vec<NodeId>,
     /// The job's in MPI.
     name: String,
-}
-
-/// A rank's end of its stream, inherited by the next program that is started, and the variables that name it.
-pub struct RankEnd {
-    /// To be closed here once the program has been started, so that its end is noticed.
-    pub stream: OwnedFd,
-    /// For the program.
-    pub variables: Vec<(String, String)>,
-}
-
-impl RankEnd {
-    /// Of this stream, for a program with these variables.
-    pub fn new(stream: StdStream, mut variables: Vec<(String, String)>) -> io::Result<RankEnd> {
-        fcntl_setfd(&stream, FdFlags::empty())?;
-        variables.push(("PMI_FD".into(), stream.as_raw_fd().to_string()));
-        Ok(RankEnd { stream: stream.into(), variables })
-    }
 }
 
 impl Server {
@@ -171,19 +153,6 @@ impl Drop for Server {
     }
 }
 
-/// Removes what ranks of MPICH leave that are killed: each node's shared memory, named after the job.
-pub fn remove_shared_memory(name: &str, nodes: usize) {
-    for number in 0..nodes {
-        // Most often there is none.
-        let _ = std::fs::remove_file(format!("/dev/shm/mpich_shm_{:x}_{number}", hash(name)));
-    }
-}
-
-/// The hash by which MPICH makes a short name of a long one (FNV-1a).
-fn hash(name: &str) -> u32 {
-    name.bytes().fold(2166136261, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(16777619))
-}
-
 /// The next line without its end; `Some(None)` for one above [`LINE_MAX`], of which nothing is kept; `None` at the end.
 async fn next_line(from: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Option<Option<Vec<u8>>>> {
     let (mut line, mut too_long) = (Vec::new(), false);
@@ -209,6 +178,7 @@ async fn next_line(from: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Option<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::fd::AsRawFd;
     use std::time::Duration;
     use tokio::io::{DuplexStream, duplex};
     use tokio::time::timeout;
@@ -309,7 +279,7 @@ mod tests {
 
     #[test]
     fn shared_memory_has_the_name_that_mpich_gives_it() {
-        assert_eq!(hash("angara_10476_4c1f557e77b44a1b"), 0xc5315fe3);
+        assert_eq!(super::super::rank_end::hash("angara_10476_4c1f557e77b44a1b"), 0xc5315fe3);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The daemon a job runs on: a running one whose torus fits, or a private one.
 
-use super::absent::Absent;
+use super::absent::{Absent, IN_DOUBT, WENT_ON};
 use super::options::{Options, PesAs, say};
 use super::plan::JobPlan;
 use super::processes::inside;
@@ -11,7 +11,9 @@ use angara_control::daemon::{Control, Private, WithPes, runtime_dir, unexpected}
 use angara_control::error::Failed;
 use angara_net::fault::Command;
 use angara_net::torus::Shape;
-use angara_protocol::msg::{Reply, Request, Status, Wait};
+use angara_protocol::doubts;
+use angara_protocol::msg::{Event, Reply, Request, Status, Wait};
+use angara_protocol::print::show_pes;
 use std::path::{Path, PathBuf};
 
 /// Where the job runs.
@@ -250,5 +252,25 @@ impl Place {
         if let Some(private) = self.private {
             private.stop().await;
         }
+    }
+}
+
+impl Place {
+    /// At the end: says that another run may differ, or that times rest on a guess. True if so.
+    pub(super) async fn tell_doubts(&mut self) -> bool {
+        // What the daemon said before its answer is known then.
+        let Ok(status) = self.control.status().await else { return !self.absent.0.is_empty() };
+        while let Some(event) = self.control.known_event() {
+            if let Event::WentOn { absence, .. } = event {
+                self.absent.tell(absence).await;
+            }
+        }
+        if !self.absent.0.is_empty() {
+            let pes = show_pes(&self.absent.0);
+            angara_protocol::complain!("{WENT_ON} {pes} for a time: another one may differ");
+        }
+        let doubts = doubts::lines(&status.virtual_time.map_or_else(Vec::new, |time| time.doubted));
+        doubts.iter().for_each(|line| angara_protocol::complain!("{IN_DOUBT} {line}"));
+        !self.absent.0.is_empty() || !doubts.is_empty()
     }
 }
