@@ -5,7 +5,7 @@
 
 use crate::hosts::wires::Wires;
 use crate::users::quota::Limits;
-use crate::watch::{self, Looks};
+use crate::watch::options::{self as watch, Looks};
 use angara_abi::clock::AHEAD_MAX;
 use angara_cluster::args::Args;
 use angara_cluster::{Cluster, ClusterError, Membership};

@@ -11,7 +11,7 @@ mod planes;
 
 pub(crate) use plain::plain;
 
-use crate::watch::Sample;
+use crate::watch::sample::Sample;
 use angara_net::torus::Shape;
 use angara_protocol::print::plain_line;
 use prometheus_client::collector::Collector;

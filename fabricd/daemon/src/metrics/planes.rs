@@ -1,7 +1,7 @@
 //! The daemon, its data plane, adapters, collectives, jobs, memory and limits.
 
 use super::{Family, JOBS_MAX, Labels, MetricKind, Scrape, Value};
-use crate::watch::Sample;
+use crate::watch::sample::Sample;
 use angara_net::NodeSet;
 use angara_plane::observe::figures::PlaneFigures;
 use angara_protocol::msg::JobStatus;

@@ -4,16 +4,12 @@
 //! changed since. An answer has at most [`MOST`] links; the rest comes with the next ones. What a host has said holds until it
 //! says something else, so the links of one that does not answer stand still.
 
-use super::{PAUSE, Sample};
-use crate::daemon::Daemon;
-use crate::hosts::protocol::{Answer, Ask};
+use super::sample::{FarLinks, Sample};
 use angara_abi::account::Load;
 use angara_net::HostId;
-use angara_net::Link;
 use angara_plane::observe::figures::LinkFigures;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -23,39 +19,36 @@ const MOST: usize = 1024;
 /// Numbers for each of them: the link, and its figures.
 const ROW: usize = 8;
 /// What a host was told that asks no more is forgotten after so long.
-const FORGOTTEN: Duration = Duration::from_secs(60);
+pub(super) const FORGOTTEN: Duration = Duration::from_secs(60);
 
 /// Packets, flits, bytes, CRC errors, replays, duplicates, overtaken packets.
 type Figures = [u64; ROW - 1];
 
-/// By the number of the link ([`Link::index`]).
-pub(crate) type FarLinks = BTreeMap<u32, LinkFigures>;
-
 /// What is known of other hosts, and what they know.
 #[derive(Default)]
 pub(crate) struct Far {
-    links: RefCell<Arc<FarLinks>>,
-    asked: RefCell<BTreeMap<HostId, Asked>>,
-    told: RefCell<BTreeMap<HostId, Told>>,
+    pub(super) links: RefCell<Arc<FarLinks>>,
+    pub(super) asked: RefCell<BTreeMap<HostId, Asked>>,
+    pub(super) told: RefCell<BTreeMap<HostId, Told>>,
 }
 
 /// A host that is asked.
 #[derive(Default)]
-struct Asked {
+pub(super) struct Asked {
     /// Number of its last answer.
-    answer: u64,
+    pub(super) answer: u64,
     /// It is to answer, or was asked not long ago.
-    until: Option<Instant>,
+    pub(super) until: Option<Instant>,
 }
 
 /// What a host that asks has been told.
-struct Told {
+pub(super) struct Told {
     /// Number of the last answer.
-    answer: u64,
-    links: HashMap<u32, Figures>,
+    pub(super) answer: u64,
+    pub(super) links: HashMap<u32, Figures>,
     /// Where the next answer begins.
-    next: u32,
-    at: Instant,
+    pub(super) next: u32,
+    pub(super) at: Instant,
 }
 
 fn figures(link: &LinkFigures) -> Figures {
@@ -64,12 +57,12 @@ fn figures(link: &LinkFigures) -> Figures {
 }
 
 impl Told {
-    fn new() -> Told {
+    pub(super) fn new() -> Told {
         Told { answer: 0, links: HashMap::new(), next: 0, at: Instant::now() }
     }
 
     /// Returns what has changed since, as far as it has room.
-    fn news(&mut self, sample: &Sample) -> Vec<u64> {
+    pub(super) fn news(&mut self, sample: &Sample) -> Vec<u64> {
         let all = sample.links.len() as u32;
         let mut rows = Vec::new();
         let start = self.next.min(all);
@@ -99,7 +92,7 @@ impl Far {
     }
 
     /// Takes what a host says of links, of which it may say something if `owns` does.
-    fn take(&self, rows: &[u64], all: bool, owns: impl Fn(u32) -> bool) {
+    pub(super) fn take(&self, rows: &[u64], all: bool, owns: impl Fn(u32) -> bool) {
         let mut links = self.links.borrow_mut();
         let links = Arc::make_mut(&mut links);
         if all {
@@ -112,58 +105,6 @@ impl Far {
             let of = LinkFigures { load, crc_errors, replays, duplicates, reordered, ..LinkFigures::default() };
             links.insert(link, of);
         }
-    }
-}
-
-impl Daemon {
-    /// Asks other hosts what their links have carried, those whose turn it is. Their answers are in later samples.
-    pub(crate) fn ask_far(self: &Rc<Self>) {
-        let Some(messages) = &self.cluster.messages else { return };
-        for host in messages.group().into_keys().filter(|host| *host != messages.me) {
-            let since = {
-                let mut asked = self.watcher.far.asked.borrow_mut();
-                let asked = asked.entry(host).or_default();
-                if asked.until.is_some_and(|until| Instant::now() < until) {
-                    continue;
-                }
-                // Not again before its answer, which comes or fails within a while.
-                asked.until = Some(Instant::now() + FORGOTTEN);
-                asked.answer
-            };
-            let daemon = self.clone();
-            tokio::task::spawn_local(async move { daemon.hear_far(host, since).await });
-        }
-    }
-
-    async fn hear_far(&self, host: HostId, since: u64) {
-        let Some(messages) = &self.cluster.messages else { return };
-        let answer = match messages.ask(host, Ask::Links(since)).await {
-            Ok(Answer::Links(answer, rows)) => {
-                let owner =
-                    |link: u32| messages.owners.get(Link::from_index(link as usize).node as usize) == Some(&host);
-                self.watcher.far.take(&rows, since == 0 || answer != since + 1, owner);
-                answer
-            }
-            // From the beginning, next time.
-            _ => 0,
-        };
-        let mut asked = self.watcher.far.asked.borrow_mut();
-        asked.insert(host, Asked { answer, until: Some(Instant::now() + PAUSE) });
-    }
-
-    /// Returns what links of this host have carried since another one was told for the last time, if that was answer
-    /// `since`; else everything, in answers numbered from 1 on.
-    pub(crate) async fn tell_far(&self, host: HostId, since: u64) -> Option<Answer> {
-        let sample = self.look().await.ok()?;
-        let mut all = self.watcher.far.told.borrow_mut();
-        all.retain(|_, told| told.at.elapsed() < FORGOTTEN);
-        let told = all.entry(host).or_insert_with(Told::new);
-        if told.answer != since {
-            *told = Told::new();
-        }
-        (told.answer, told.at) = (told.answer + 1, Instant::now());
-        let rows = told.news(&sample);
-        Some(Answer::Links(told.answer, rows))
     }
 }
 

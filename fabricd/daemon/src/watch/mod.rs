@@ -3,46 +3,27 @@
 //! Nobody looks, nothing is copied. Those who look share samples. The next one is taken no sooner than [`PAUSE`] after the
 //! last, and so late that the data plane spends no more than a [`SHARE`]th of its time on them.
 
+mod asking;
 mod far;
-mod options;
-mod sample;
+pub(crate) mod options;
+pub(crate) mod sample;
+mod taking;
+pub(crate) mod watcher;
 
 pub use options::{LINKS_DEFAULT, LINKS_MAX, Listen, Looks, address};
-pub(crate) use sample::Sample;
+use sample::Sample;
 
 use crate::daemon::Daemon;
 use angara_plane::Dead;
 use angara_protocol::msg::LinkLoads;
-use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep_until};
 
 /// Least time between two samples.
 pub(crate) const PAUSE: Duration = Duration::from_millis(100);
 /// The data plane is asked for no more than one part in so many of its time.
 const SHARE: u32 = 50;
-
-/// Samples, and when the next one may be taken.
-pub(crate) struct Watcher {
-    last: RefCell<Option<(Arc<Sample>, Instant)>>,
-    next: Cell<Instant>,
-    taking: Mutex<()>,
-    /// Of other hosts.
-    far: far::Far,
-}
-
-impl Watcher {
-    pub(crate) fn new() -> Watcher {
-        Watcher {
-            last: RefCell::default(),
-            next: Cell::new(Instant::now()),
-            taking: Mutex::new(()),
-            far: far::Far::default(),
-        }
-    }
-}
 
 impl Daemon {
     /// A sample that is as new as may be: taken now, or not long ago.

@@ -1,6 +1,6 @@
 //! What the page is told, as JSON (`docs/reference/formats.md` describes it).
 
-use crate::watch::Sample;
+use crate::watch::sample::Sample;
 use angara_abi::JobId;
 use angara_abi::account::{Class, Load};
 use angara_fabric::ChannelUse;

@@ -6,7 +6,7 @@
 use super::answers::Delta;
 use super::listen::Line;
 use crate::daemon::Daemon;
-use crate::watch::Sample;
+use crate::watch::sample::Sample;
 use angara_net::torus::Shape;
 use axum::body::Bytes;
 use hyper::body::{Body, Frame};

@@ -1,6 +1,5 @@
 //! Connections: how many there may be, and how long each may take.
 
-use super::ListenError;
 use axum::{Extension, Router};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -19,6 +18,20 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep, timeout};
+
+/// An address cannot be served.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot serve {what} at {address}: {error}; {remedy}")]
+pub struct ListenError {
+    /// The page or the metrics.
+    pub what: &'static str,
+    /// Where.
+    pub address: String,
+    /// Why not.
+    pub error: io::Error,
+    /// The remedy.
+    pub remedy: &'static str,
+}
 
 /// Connections at once, of each socket, of those who have shown a token.
 const KNOWN: usize = 64;

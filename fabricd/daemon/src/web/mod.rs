@@ -10,43 +10,19 @@ mod ask;
 mod events;
 mod listen;
 mod routes;
+pub(crate) mod served;
 
 use crate::daemon::Daemon;
 use crate::runtime_dir::RuntimeDir;
-use crate::watch::Listen;
+use crate::watch::options::Listen;
 use access::Access;
 use ask::Asker;
 use events::Feed;
+pub(crate) use listen::ListenError;
 use listen::Listener;
-use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-
-/// Where the page and the metrics are served.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Served {
-    /// URL of the page.
-    pub(crate) web: Option<String>,
-    /// URL of the metrics, or `unix:PATH`.
-    pub(crate) metrics: Option<String>,
-    /// A socket that is to be removed at the end.
-    pub(crate) socket: Option<std::path::PathBuf>,
-}
-
-/// An address cannot be served.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot serve {what} at {address}: {error}; {remedy}")]
-pub struct ListenError {
-    /// The page or the metrics.
-    pub what: &'static str,
-    /// Where.
-    pub address: String,
-    /// Why not.
-    pub error: io::Error,
-    /// The remedy.
-    pub remedy: &'static str,
-}
 
 /// What every request can reach.
 pub(crate) struct Shared {
