@@ -1,26 +1,18 @@
 //! The PEs of this thread.
 
-use crate::crash::Crash;
+use crate::fault::Crash;
+use crate::hooks::Hooks;
 use crate::image::{Image, Unwinder};
 use crate::libc_state::variables::Variables;
 use crate::libc_state::{State, streams};
 use crate::record::{CURRENT, HOST, Life, Record, StackRange};
-use crate::{PAGE, Refusal, Sink, crash, exit, start, switch, tls};
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use crate::{PAGE, Refusal, crash, exit, start, switch, tls};
+use std::ffi::{CStr, CString, c_char, c_void};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Words at the low end of a stack that show that it was too small. Zeros: fresh memory is read, and takes none.
 const CANARY: [u64; 8] = [0; 8];
-
-/// Functions of the host that PEs call on their stacks; see the rule in the crate's description.
-#[derive(Clone, Copy, Debug)]
-pub struct Hooks {
-    /// Gets what PEs write to their standard output and error.
-    pub sink: Sink,
-    /// Called when a PE's handlers and destructors ran and its streams are flushed. It may call [`crate::stand`].
-    pub at_exit: Option<extern "C" fn(status: c_int)>,
-}
 
 /// Memory for a stack.
 #[derive(Clone, Copy, Debug)]
@@ -157,7 +149,7 @@ impl Pes {
             life: Life::Lives,
             fresh: true,
             base: slice as usize,
-            image: &raw const *self.image,
+            program: std::ptr::from_ref(program),
             stack: StackRange { low, top: (stack.low as usize + stack.len) & !15, guard },
             tls: Vec::new(),
             hooks: self.hooks,
@@ -174,7 +166,7 @@ impl Pes {
             let pointers = pe.libc.keep(start.env, &strings);
             let environ = start::lay_out(&mut pe, program.entry, start.args, &pointers);
             pe.libc
-                .open(start.number, &self.hooks, &mut self.buffers, environ, program.needs("libstdc++"))
+                .open(start.number, self.hooks.sink, &mut self.buffers, environ, program.needs("libstdc++"))
                 .map_err(refuse)?;
             pe.libc.fill_copies(slice, self.image.copies());
             if let Some(Unwinder { register, frames_at, .. }) = self.image.unwinder() {
