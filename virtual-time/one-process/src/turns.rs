@@ -1,6 +1,6 @@
 //! The PEs of a job, for the data plane: made when they are let run for the first time, on the data plane's own thread.
 
-use crate::desk::{self, Question, desk, sink};
+use crate::desk::{self, Desk, Question, desk, sink};
 use crate::farewell::Copies;
 use crate::lines::{Lines, Which};
 use crate::link::Link;
@@ -55,6 +55,7 @@ pub(crate) struct Turns {
 /// PEs that can run.
 pub(crate) struct Made {
     pes: Pes,
+    desk: &'static Desk,
     library: &'static Library,
     turn: extern "C" fn(*const c_void),
     guests: Vec<Guest>,
@@ -104,14 +105,15 @@ impl Coroutines for Turns {
                 Err(TryRecvError::Disconnected) => None,
             };
             guest.answer = None;
-            desk().answer(text);
+            made.desk.answer(text);
         }
         match made.run(pe, &self.watched) {
-            Event::Yielded => match desk().take_question() {
+            Event::Yielded => match made.desk.take_question() {
                 None => Resumed::Stands,
                 Some(Question::Daemon(text)) => self.ask(pe, text),
                 Some(Question::Line(address)) => {
-                    desk().answer(Some(made.place(address, true, Which::Outermost).into_bytes()));
+                    let text = made.place(address, true, Which::Outermost);
+                    made.desk.answer(Some(text.into_bytes()));
                     self.resume(pe)
                 }
             },
@@ -139,8 +141,9 @@ impl Coroutines for Turns {
 impl Turns {
     /// Passes a PE's question on to the daemon.
     fn ask(&mut self, pe: usize, text: &[u8]) -> Resumed {
+        let Some(made) = &mut self.made else { return Resumed::Waits };
         let Ok(request) = serde_json::from_slice::<AdapterRequest>(text) else {
-            desk().answer(None);
+            made.desk.answer(None);
             return Resumed::Stands;
         };
         let (tell, told) = std::sync::mpsc::channel();
@@ -148,11 +151,9 @@ impl Turns {
             // Nobody listens whose PE has been given up.
             let _ = tell.send(serde_json::to_vec(&reply).expect("plain data"));
         };
-        if let Some(made) = &mut self.made {
-            made.guests[pe].answer = Some(told);
-            if let AdapterRequest::Abort { orderly: true, .. } = request {
-                made.ends = Some(pe);
-            }
+        made.guests[pe].answer = Some(told);
+        if let AdapterRequest::Abort { orderly: true, .. } = request {
+            made.ends = Some(pe);
         }
         // A daemon that has gone drops the question, which answers it.
         let _ = self.wishes.send(Wish::Ask(pe, request, Box::new(answer)));
@@ -164,9 +165,7 @@ impl Turns {
         let Some(made) = &mut self.made else { return Resumed::Waits };
         made.guests[pe].ended = true;
         made.left -= 1;
-        for output in desk().outputs.iter_mut().flatten() {
-            output.finish(pe as u32);
-        }
+        made.desk.finish(pe as u32);
         // The launcher hears of it when the daemon knows: it may ask for totals then.
         let link = self.link.clone();
         let _ = self.wishes.send(Wish::Gone(pe, Box::new(move || link.ended(pe, raw))));
@@ -176,13 +175,13 @@ impl Turns {
                 if !std::mem::replace(&mut made.guests[other].ended, true) {
                     made.left -= 1;
                     made.pes.flush(other);
-                    desk().outputs.iter_mut().flatten().for_each(|output| output.finish(other as u32));
+                    made.desk.finish(other as u32);
                     self.link.ended(other, raw);
                 }
             }
         }
         if made.left == 0 {
-            desk().outputs = None;
+            made.desk.set_outputs(None);
             self.link.close_outputs();
         }
         Resumed::Waits
@@ -194,9 +193,7 @@ impl Turns {
         // The first is the instruction itself where that is the program's.
         let frame = crash.frames.first().map(|at| made.place(*at, *at != crash.rip, Which::Innermost));
         let (text, interrupted) = self.watched.describe(crash, pe, frame);
-        if let Some([_, err]) = &mut desk().outputs {
-            err.take(pe as u32, text.as_bytes());
-        }
+        made.desk.write(pe as u32, 2, text.as_bytes());
         interrupted
     }
 }
@@ -264,13 +261,15 @@ impl Made {
         Pes::install_handlers().map_err(refused)?;
         // SAFETY: the process's own outputs, which stay open.
         let own = |fd| unsafe { std::os::fd::BorrowedFd::borrow_raw(fd) };
-        desk().outputs = Some([1, 2].map(|fd| Output::new(own(fd), start.label)));
+        // SAFETY: PEs are made on the thread on which they run.
+        let desk = unsafe { desk() };
+        desk.set_outputs(Some([1, 2].map(|fd| Output::new(own(fd), start.label))));
         let name: &'static CStr =
             Box::leak(CString::new(file.as_os_str().as_bytes()).map_err(refused)?.into_boxed_c_str());
         let (first, bytes, count) = (images.at as usize, layout.slice_bytes, start.pes as usize);
         // Nobody has set it before: PEs are made once.
         let _ = copies.set(Copies { first, bytes, count, file: file.clone() });
-        desk().knows(copies.clone(), name);
+        desk.knows(copies.clone(), name);
         let hooks = Hooks { sink, at_exit: Some(library.ended) };
         let mut pes = Pes::new(image, hooks, environment()).map_err(refused)?;
         let guard = if start.pes as usize <= mappings() / GUARD_SHARE { GUARD } else { 0 };
@@ -311,12 +310,23 @@ impl Made {
             guests.push(Guest { library: guest, clock, answer: None, ended: false });
         }
         let left = guests.len();
-        Ok(Made { pes, library, turn, guests, left, ends: None, lines: Lines::of(&file), _seats: seats, _arena: arena })
+        Ok(Made {
+            pes,
+            desk,
+            library,
+            turn,
+            guests,
+            left,
+            ends: None,
+            lines: Lines::of(&file),
+            _seats: seats,
+            _arena: arena,
+        })
     }
 
     /// The line of an address of the program.
     fn place(&mut self, address: usize, returns: bool, which: Which) -> String {
-        match desk().copy_at(address) {
+        match self.desk.copy_at(address) {
             Some(base) => self.lines.place(address - base, returns, which),
             None => format!("{address:#x}"),
         }
