@@ -1,11 +1,12 @@
 //! Clocks of the program.
 
-use crate::{BEGIN_AT as BEGIN, NS, US, fail, pass, program};
+use crate::passing::pass;
+use crate::program::program;
+use crate::real::fail;
+use crate::units::{BEGIN_AT as BEGIN, NS, S, US};
 use angara_abi::program_clock::READ_COST;
 use libc::{c_int, c_long, clock_t, clockid_t, rusage, time_t, timespec, timeval, tms};
 
-/// Picoseconds of a second.
-pub(crate) const S: u64 = 1_000_000_000_000;
 /// Seconds of the calendar when the monotonic clock is 0: 2026-01-01 00:00:00 UTC.
 pub(crate) const EPOCH: i64 = 1_767_225_600;
 /// Clock tick of `times`, in picoseconds.

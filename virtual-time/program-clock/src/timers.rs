@@ -1,8 +1,8 @@
 //! Timers that send signals. They are due at virtual times: the signal is raised where this PE's clock is read, or where
 //! it goes on after it has stood, and has passed the time. So it comes at the same point of every run.
 
-use crate::clocks::S;
-use crate::{NS, program};
+use crate::program::program;
+use crate::units::{NS, S};
 use libc::{c_int, c_void, sigset_t};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,10 +1,12 @@
 //! Waiting for descriptors and the like with a time limit. They are looked at again and again until the limit has passed in
 //! virtual time. Without a limit the program's timers pass, which may interrupt the wait; then it is the kernel that waits.
 
-use crate::real::real;
+use crate::passing::from_now;
+use crate::program::program;
+use crate::real::{fail, real};
 use crate::sleeps::picoseconds;
 use crate::threads::{Ended, cancellable, nanoseconds, order, wait};
-use crate::{LATEST, NS, US, fail, from_now, program};
+use crate::units::{LATEST, NS, US};
 use libc::{c_int, c_void, epoll_event, fd_set, mmsghdr, nfds_t, pollfd, sembuf, sigset_t, size_t, timespec, timeval};
 
 /// Asks `look` with limits on the wall, in nanoseconds, until it finds something; nothing when `limit` picoseconds have passed.

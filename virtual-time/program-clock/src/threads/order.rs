@@ -12,7 +12,7 @@
 
 use super::quiet::Status;
 use super::turns;
-use crate::program;
+use crate::program::program;
 use angara_abi::doubts::Doubts;
 use angara_abi::program_clock::Order;
 use libc::{c_int, c_void, pthread_key_t, pthread_t};
