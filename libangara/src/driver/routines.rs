@@ -7,6 +7,7 @@
 use angara_protocol::msg::{ROUTINES_MAX, Routine};
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::ffi::{CStr, c_char};
 use std::sync::{Mutex, PoisonError};
 
 thread_local! {
@@ -101,4 +102,13 @@ mod tests {
         assert_eq!(routines.take(), [row("put", 2, 6, 8), row("quiet", 1, 30, 0)]);
         assert_eq!(routines.take(), []);
     }
+}
+
+/// Returns the name of a routine, which stays.
+pub(super) fn name(name: *const c_char) -> Option<&'static str> {
+    if name.is_null() {
+        return None;
+    }
+    // SAFETY: the library that wraps calls names them by its constants, which end with 0.
+    unsafe { CStr::from_ptr(name) }.to_str().ok()
 }

@@ -3,8 +3,7 @@
 //! Handles differ between libraries, so the library is asked what they mean, by routines that work without other PEs, after the
 //! call: then it has proved that they are valid.
 
-use crate::real::Real;
-use crate::time::world;
+use crate::real::{Real, world};
 use angara_protocol::calls::{Action, MpiKind};
 use libc::c_int;
 use std::ffi::{CStr, c_void};
