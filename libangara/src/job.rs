@@ -317,7 +317,7 @@ impl Job {
         self.adapter.called(routine)
     }
 
-    /// The program computes for so many nanoseconds, as it says: they pass in virtual time, else this thread works as long.
+    /// Computes for `ns` nanoseconds, as the program says: they pass in virtual time, else this thread works as long.
     pub fn compute(&self, ns: u64) -> Result<()> {
         if self.adapter.pass(ns.saturating_mul(1000).min(angara_abi::clock::TIME_MAX / 4))? {
             return Ok(());

@@ -41,7 +41,7 @@ static KEEPER: Mutex<Option<ChildStdin>> = Mutex::new(None);
 /// This process has said goodbye, or rests: what becomes of the job is not its business.
 static LEFT: AtomicBool = AtomicBool::new(false);
 
-/// Finds the job: PE 0 has `create` make it for so many processes on these hosts, and tells the others. `host` is
+/// Finds the job: PE 0 has `create` make it for all processes on these hosts, and tells the others. `host` is
 /// this process's, in a job on a cluster.
 pub(crate) fn join(
     space: &mut dyn KeySpace,

@@ -281,7 +281,7 @@ impl Adapter {
         }
     }
 
-    /// Where time is virtual: a call of a message-passing library went on by itself after so many looks in vain. Unless it
+    /// Where time is virtual: a call of a message-passing library went on by itself after `looks` looks in vain. Unless it
     /// `is_known` to need as many, times are doubtful from now on.
     pub fn went_on_after(&self, looks: u32, is_known: bool) {
         if let Some(clock) = self.clock() {

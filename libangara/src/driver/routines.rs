@@ -56,7 +56,7 @@ impl Routines {
         self.add(routine, Cost { ps: now.saturating_sub(since), ..Cost::default() });
     }
 
-    /// The routine asks the network to carry so many bytes.
+    /// Counts bytes that the routine asks the network to carry.
     pub(super) fn carries(&self, bytes: u32) {
         if let Some((routine, _)) = CURRENT.get() {
             self.add(routine, Cost { bytes: bytes.into(), ..Cost::default() });

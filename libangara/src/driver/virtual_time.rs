@@ -219,7 +219,7 @@ impl VirtualClock {
     pub(super) fn on_yield(&self, hook: program_clock::Hook) {
         self.program.on_yield(hook);
     }
-    /// A call went on by itself after so many looks in vain; whether it can be relied on to need that many `is_known`.
+    /// Notes that a call went on by itself after `looks` looks in vain; `is_known` if it needs that number every time.
     pub(super) fn went_on_after(&self, looks: u32, is_known: bool) {
         self.page.went_on_after(looks);
         if !is_known {
@@ -299,7 +299,7 @@ impl VirtualClock {
             routines.begins(routine, self.program.now());
         }
     }
-    /// It posts an operation of so many bytes.
+    /// Notes that it posts an operation of this number of bytes.
     pub(super) fn carries(&self, bytes: u32) {
         if let Some(routines) = &self.routines {
             routines.carries(bytes);
@@ -356,7 +356,7 @@ impl VirtualClock {
         self.returns();
     }
 
-    /// The program says that it computes for so many picoseconds.
+    /// Lets `ps` picoseconds pass that the program says it computes for.
     pub(super) fn pass_computing(&self, ps: u64) {
         self.pass(ps);
         self.returns();

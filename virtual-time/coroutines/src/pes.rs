@@ -21,7 +21,7 @@ pub struct Stack {
     pub low: *mut u8,
     /// Bytes.
     pub len: usize,
-    /// So many of its lowest bytes, in whole pages, are made inaccessible: an overflow is found at once, for two mappings a PE.
+    /// Lowest bytes, whole pages, that are made inaccessible: an overflow is found at once, for two mappings a PE.
     /// With 0 it is found when the PE hands over.
     pub guard: usize,
 }
@@ -177,7 +177,7 @@ impl Pes {
         Ok(self.records.len() - 1)
     }
 
-    /// The common strings that are not replaced by `own`.
+    /// Returns the common strings that are not replaced by `own`.
     fn environment(&self, own: &[CString]) -> Vec<*const c_char> {
         let name = |s: &CString| s.as_bytes().split(|b| *b == b'=').next().unwrap_or_default().to_vec();
         let own: Vec<_> = own.iter().map(name).collect();
@@ -230,12 +230,12 @@ impl Pes {
         self.records.len()
     }
 
-    /// There is no PE yet.
+    /// Returns whether there is no PE yet.
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()
     }
 
-    /// The program.
+    /// The program that the PEs run.
     pub fn image(&self) -> &Image {
         &self.image
     }
@@ -245,7 +245,7 @@ impl Pes {
     }
 }
 
-/// The stack pointer left the stack, or the words at its end were written over.
+/// Returns whether the stack pointer left the stack, or the words at its end were written over.
 fn overflowed(pe: &Record) -> bool {
     if !(pe.stack.low..pe.stack.top).contains(&pe.sp) {
         return true;

@@ -70,7 +70,7 @@ impl Desk {
         self.question.take()
     }
 
-    /// Answers it.
+    /// Leaves the answer to the last question; nothing, if nobody answers any more.
     pub(crate) fn answer(&self, text: Option<Vec<u8>>) {
         self.answer.set(Some(text));
     }

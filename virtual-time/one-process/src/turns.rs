@@ -160,7 +160,7 @@ impl Turns {
         Resumed::Waits
     }
 
-    /// A PE's program has ended, as a process would with this status.
+    /// Notes that a PE's program has ended, as a process would with this status.
     fn has_ended(&mut self, pe: usize, raw: i32) -> Resumed {
         let Some(made) = &mut self.made else { return Resumed::Waits };
         made.guests[pe].ended = true;
@@ -187,7 +187,7 @@ impl Turns {
         Resumed::Waits
     }
 
-    /// Says how a PE has crashed, as far as its launcher cannot know it; whether it has been interrupted.
+    /// Says how a PE has crashed, as far as its launcher cannot know it. Returns whether it has been interrupted.
     fn tell(&mut self, pe: usize, crash: &Crash) -> bool {
         let Some(made) = &mut self.made else { return false };
         // The first is the instruction itself where that is the program's.
@@ -204,7 +204,7 @@ fn refused(why: impl std::fmt::Display) -> Why {
     (why.to_string(), "run it with --pes-as processes".into())
 }
 
-/// A function of a library that is loaded into this process.
+/// Returns a function of a library that is loaded into this process.
 fn symbol(name: &CStr) -> Result<*mut c_void, Why> {
     // SAFETY: a name that ends with 0.
     let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
@@ -324,7 +324,7 @@ impl Made {
         })
     }
 
-    /// The line of an address of the program.
+    /// Returns the line of an address of the program.
     fn place(&mut self, address: usize, returns: bool, which: Which) -> String {
         match self.desk.copy_at(address) {
             Some(base) => self.lines.place(address - base, returns, which),
@@ -348,7 +348,7 @@ impl Made {
     }
 }
 
-/// How many mappings this process may have.
+/// Returns the number of mappings that this process may have.
 fn mappings() -> usize {
     let text = std::fs::read_to_string("/proc/sys/vm/max_map_count").ok();
     text.and_then(|text| text.trim().parse().ok()).unwrap_or(MAPPINGS)
@@ -359,7 +359,7 @@ fn no_stacks(start: &StartPes, e: &std::io::Error) -> Why {
     (why, "start fewer PEs, or give them smaller stacks (ulimit -s)".into())
 }
 
-/// Copies of a program are data and code.
+/// Lets copies of a program be code as well as data.
 fn prepare_code(images: Part) -> std::io::Result<()> {
     use rustix::mm::{MprotectFlags, mprotect};
     let all = MprotectFlags::READ | MprotectFlags::WRITE | MprotectFlags::EXEC;
@@ -368,7 +368,7 @@ fn prepare_code(images: Part) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Variables that all PEs have: those of this process without what is for itself alone. What is preloaded is this process's
+/// Returns the variables that all PEs have: those of this process without what is for itself alone. What is preloaded is this process's
 /// clock.
 fn environment() -> Vec<CString> {
     let own = [angara_protocol::inside::ENV_DESCRIPTORS, "LD_PRELOAD"];
@@ -380,12 +380,12 @@ fn variable(name: &OsStr, value: &OsStr) -> Option<CString> {
     CString::new([name.as_bytes(), value.as_bytes()].join(&b'=')).ok()
 }
 
-/// Those that one PE has.
+/// Returns the variables that one PE has.
 fn variables(launch: &Launch) -> Vec<CString> {
     launch.to_env().into_iter().filter_map(|(name, value)| variable(OsStr::new(name), &value)).collect()
 }
 
-/// The program's segments as they lie in one copy. The constants' copies for others stand behind the variables.
+/// Returns the program's segments as they lie in one copy. The constants' copies for others stand behind the variables.
 fn segments_of(segments: &[angara_coroutines::Segment], slice: usize) -> Vec<Segment> {
     let one =
         |s: &angara_coroutines::Segment| Segment { start: slice + s.offset_in_image, len: s.len, writable: s.writable };

@@ -34,7 +34,7 @@ pub(crate) fn deadline(clock: clockid_t, at: At) -> Option<u64> {
     Some(s.saturating_mul(S).saturating_add(ns * NS).saturating_sub(BEGIN_AT).min(LATEST))
 }
 
-/// Returns what a clock on the wall says so many nanoseconds from now.
+/// Returns what a clock on the wall says `ns` nanoseconds from now.
 pub(crate) fn wall(clock: clockid_t, ns: u64) -> timespec {
     let (mut now, more) = (nanoseconds(0), nanoseconds(ns));
     clocks::real(clock, &raw mut now);

@@ -10,7 +10,7 @@ use crate::units::{LATEST, NS, S};
 use angara_abi::program_clock::YIELD_COST;
 use libc::{c_int, c_uint, clockid_t, timespec, useconds_t};
 
-/// Lets so many picoseconds pass, and everybody else come as far; fewer if the handler of a signal has run before: then
+/// Lets `ps` picoseconds pass, and everybody else come as far; fewer if the handler of a signal has run before: then
 /// what is left is the error.
 pub(crate) fn sleep_for(ps: u64) -> Result<(), u64> {
     if ps == 0 {

@@ -29,7 +29,7 @@ struct Timer {
     does: Does,
     /// Picoseconds of the clock when it is due; `None` if it is not armed.
     at: Option<u64>,
-    /// And again after so many each; 0 for once.
+    /// Time after which it is due again, each time; 0 for once.
     every: u64,
     /// How often it was due beyond the first time when its signal was sent last.
     overrun: u64,

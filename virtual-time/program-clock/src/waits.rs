@@ -44,7 +44,7 @@ fn errno() -> c_int {
     unsafe { *libc::__errno_location() }
 }
 
-/// Calls with so many nanoseconds, or without a limit.
+/// Calls with a limit in nanoseconds, or without one.
 fn with_time<R>(ns: Option<u64>, call: impl FnOnce(*const timespec) -> R) -> R {
     let limit = ns.map(nanoseconds);
     call(limit.as_ref().map_or(std::ptr::null(), std::ptr::from_ref))
@@ -162,7 +162,7 @@ impl Sets {
         for i in 0..3 {
             let (from, to) = (sets.sets[i], sets.copy(i));
             if !from.is_null() {
-                // SAFETY: the caller's set has so many words, and the copy is of that size.
+                // SAFETY: the caller's set has as many words, and the copy is of that size.
                 unsafe { std::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len()) };
             }
         }

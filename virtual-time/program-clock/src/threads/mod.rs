@@ -70,8 +70,8 @@ impl Drop for Uncancelled {
     }
 }
 
-/// Waits until a time, or for ever, unless `look` answers before. It is asked again and again, and waits on the wall for so
-/// many nanoseconds at most, or for ever where no time is said. It is asked once more before time passes, and when the
+/// Waits until a time, or for ever, unless `look` answers before. It is asked again and again, and waits on the wall for at
+/// most the nanoseconds that it is given, or for ever where it is given none. It is asked once more before time passes, and when the
 /// time has come.
 pub(crate) fn wait<R>(until: Option<u64>, mut look: impl FnMut(Option<u64>) -> Option<R>) -> Ended<R> {
     let _uncancelled = Uncancelled::begin();
@@ -139,7 +139,7 @@ fn take_place(until: u64) -> Place {
     place
 }
 
-/// No other thread is due already, and only has not seen it yet.
+/// Returns whether no other thread is due already, and only has not seen it yet.
 fn has_all_time(at: u64) -> bool {
     program().first_due().min(at) > program().now()
 }
@@ -164,7 +164,7 @@ pub(crate) fn give_way() {
     program().passed();
 }
 
-/// So many nanoseconds.
+/// Returns `ns` nanoseconds as libc has them.
 pub(crate) fn nanoseconds(ns: u64) -> timespec {
     timespec { tv_sec: (ns / 1_000_000_000) as _, tv_nsec: (ns % 1_000_000_000) as _ }
 }
