@@ -81,6 +81,15 @@ impl Routines {
     }
 }
 
+/// Returns the name of a routine, which stays.
+pub(super) fn name(name: *const c_char) -> Option<&'static str> {
+    if name.is_null() {
+        return None;
+    }
+    // SAFETY: the library that wraps calls names them by its constants, which end with 0.
+    unsafe { CStr::from_ptr(name) }.to_str().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,13 +111,4 @@ mod tests {
         assert_eq!(routines.take(), [row("put", 2, 6, 8), row("quiet", 1, 30, 0)]);
         assert_eq!(routines.take(), []);
     }
-}
-
-/// Returns the name of a routine, which stays.
-pub(super) fn name(name: *const c_char) -> Option<&'static str> {
-    if name.is_null() {
-        return None;
-    }
-    // SAFETY: the library that wraps calls names them by its constants, which end with 0.
-    unsafe { CStr::from_ptr(name) }.to_str().ok()
 }

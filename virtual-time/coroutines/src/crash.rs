@@ -1,7 +1,7 @@
 //! Signals that end a PE: found on a stack of their own, they end the PE and leave the others alone.
 
-use crate::fault::{Crash, Fault};
-use crate::one_thread::OneThread;
+use crate::record::fault::{Crash, Fault};
+use crate::record::one_thread::OneThread;
 use crate::record::{CURRENT, HOST, Life, Record};
 use crate::switch;
 use std::ffi::{c_int, c_void};

@@ -1,7 +1,7 @@
 //! The end of a PE: its handlers, destructors, streams, and the way back to the host.
 
-use crate::handlers::{Handler, Handlers};
 use crate::libc_functions::files;
+use crate::record::handlers::{Handler, Handlers};
 use crate::record::{CURRENT, HOST, Life, Record, current};
 use crate::switch;
 use std::ffi::{c_int, c_void};

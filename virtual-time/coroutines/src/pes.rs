@@ -1,10 +1,10 @@
 //! The PEs of this thread.
 
-use crate::fault::Crash;
-use crate::hooks::Hooks;
 use crate::image::{Image, Unwinder};
 use crate::libc_state::variables::Variables;
 use crate::libc_state::{State, streams};
+use crate::record::fault::Crash;
+use crate::record::hooks::Hooks;
 use crate::record::{CURRENT, HOST, Life, Record, StackRange};
 use crate::{PAGE, Refusal, crash, exit, start, switch, tls};
 use std::ffi::{CStr, CString, c_char, c_void};

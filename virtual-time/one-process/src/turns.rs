@@ -259,11 +259,7 @@ impl Made {
         let images = seats.job.images();
         prepare_code(images).map_err(|e| refused(format!("memory for copies of the program cannot be code: {e}")))?;
         Pes::install_handlers().map_err(refused)?;
-        // SAFETY: the process's own outputs, which stay open.
-        let own = |fd| unsafe { std::os::fd::BorrowedFd::borrow_raw(fd) };
-        // SAFETY: PEs are made on the thread on which they run.
-        let desk = unsafe { desk() };
-        desk.set_outputs(Some([1, 2].map(|fd| Output::new(own(fd), start.label))));
+        let desk = open_desk(start.label);
         let name: &'static CStr =
             Box::leak(CString::new(file.as_os_str().as_bytes()).map_err(refused)?.into_boxed_c_str());
         let (first, bytes, count) = (images.at as usize, layout.slice_bytes, start.pes as usize);
@@ -346,6 +342,16 @@ impl Made {
         (self.turn)(std::ptr::null());
         event
     }
+}
+
+/// Returns the desk, with the process's own outputs for those of the PEs, which this thread makes.
+fn open_desk(label: bool) -> &'static Desk {
+    // SAFETY: the process's own outputs, which stay open.
+    let own = |fd| unsafe { std::os::fd::BorrowedFd::borrow_raw(fd) };
+    // SAFETY: PEs are made on the thread on which they run.
+    let desk = unsafe { desk() };
+    desk.set_outputs(Some([1, 2].map(|fd| Output::new(own(fd), label))));
+    desk
 }
 
 /// Returns the number of mappings that this process may have.

@@ -5,7 +5,7 @@
 
 use super::streams::{Functions, fopencookie};
 use super::variables::{Variables, stderr_now, stdin_now, stdout_now};
-use crate::one_thread::OneThread;
+use crate::record::one_thread::OneThread;
 use libc::FILE;
 use std::ffi::{CStr, c_int, c_void};
 

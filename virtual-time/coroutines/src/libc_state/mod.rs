@@ -7,7 +7,7 @@ pub(crate) mod results;
 pub(crate) mod streams;
 pub(crate) mod variables;
 
-use crate::hooks::Sink;
+use crate::record::hooks::Sink;
 use std::collections::BTreeSet;
 use std::ffi::{CString, c_char, c_int};
 use variables::Variables;

@@ -2,7 +2,7 @@
 
 use super::variables::stdin_now;
 use crate::PAGE;
-use crate::hooks::Sink;
+use crate::record::hooks::Sink;
 use libc::FILE;
 use std::ffi::{c_char, c_int, c_void};
 use std::io;

@@ -1,12 +1,17 @@
 //! One PE's record, and which PE runs.
 
-use crate::fault::Fault;
-use crate::handlers::Handlers;
-use crate::hooks::Hooks;
+pub(crate) mod fault;
+pub(crate) mod handlers;
+pub(crate) mod hooks;
+pub(crate) mod one_thread;
+
 use crate::libc_state::State as LibcState;
-use crate::one_thread::OneThread;
 use crate::program::Program;
 use crate::tls::TLS_MAX;
+use fault::Fault;
+use handlers::Handlers;
+use hooks::Hooks;
+use one_thread::OneThread;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// What a PE does.
