@@ -18,7 +18,7 @@ use std::sync::Arc;
 pub struct Ctx {
     engines: Engines,
     /// The driver of this PE's channel.
-    adapter: Arc<Adapter>,
+    pub(crate) adapter: Arc<Adapter>,
 }
 
 impl Ctx {

@@ -4,6 +4,8 @@
 //! one), then names remote memory by (PE, [`Place`]): a region and an offset that mean the same
 //! on every PE. [`Job::locate`] turns an address of a symmetric object into its place.
 
+use crate::collective::area::INTERNAL_FREE;
+use crate::collective::barrier::Barriers;
 use crate::ctx::Ctx;
 use crate::driver::Adapter;
 use crate::engine::Profile;
@@ -14,7 +16,7 @@ use angara_abi::account::{Class, Load, Traffic};
 use angara_abi::clock::{Comparison, WaitsFor};
 use angara_abi::desc::{Place, Region};
 use angara_abi::inside::{Host, Parts};
-use angara_abi::job::{Geometry, INTERNAL_BYTES, PeEntry, internal_bytes, large_tables};
+use angara_abi::job::{Geometry, PeEntry, internal_bytes, large_tables};
 use angara_net::Link;
 use angara_net::torus::{Direction, NodeId};
 use angara_protocol::launch::Launch;
@@ -23,17 +25,13 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Bytes at the start of the internal area ([`Job::internal`]) that a library on top of this one
-/// may use; the rest of the area belongs to barriers and trees.
-pub const INTERNAL_FREE: usize = INTERNAL_BYTES - 128 * 1024;
-
 /// One PE's view of its job. Shared by all threads of the process.
 pub struct Job {
     pub(crate) adapter: Arc<Adapter>,
     /// The one context of the PE.
     ctx: Ctx,
-    pub(crate) trees: Trees,
-    pub(crate) barriers: crate::collective::barrier::Barriers,
+    trees: Trees,
+    barriers: Barriers,
 }
 
 impl Job {
@@ -79,7 +77,7 @@ impl Job {
     pub(crate) fn over(adapter: Adapter) -> Job {
         let adapter = Arc::new(adapter);
         let ctx = Ctx::new(adapter.clone());
-        let barriers = crate::collective::barrier::Barriers::new(&adapter, ctx.profile());
+        let barriers = Barriers::new(&adapter, ctx.profile());
         Job { ctx, trees: Trees::default(), barriers, adapter }
     }
 
@@ -319,7 +317,7 @@ impl Job {
         self.adapter.called(routine)
     }
 
-    /// The program computes for so many nanoseconds, as it says: they pass in virtual time, else this thread works as long.
+    /// Computes for `ns` nanoseconds, as the program says: they pass in virtual time, else this thread works as long.
     pub fn compute(&self, ns: u64) -> Result<()> {
         if self.adapter.pass(ns.saturating_mul(1000).min(angara_abi::clock::TIME_MAX / 4))? {
             return Ok(());
@@ -334,6 +332,35 @@ impl Job {
     /// Orderly goodbye: this process may exit from now on. Idempotent.
     pub fn detach(&self) {
         self.adapter.detach();
+    }
+
+    /// Names the routine that will wait in barriers from now on, for whoever asks what a PE waits for.
+    #[inline]
+    pub fn entering(&self, routine: &'static &'static str) {
+        self.barriers.entering(routine);
+    }
+
+    /// Enters the job's barrier and returns when this PE may leave: with `half` a half-barrier,
+    /// else a full one; guarantees in the table of `collective/barrier.rs`. The family is
+    /// [`angara_abi::job::Geometry::barrier`]; one thread per PE may be in a barrier at a time.
+    pub fn barrier(&self, half: bool) -> Result<()> {
+        self.barriers.barrier(&self.ctx, half)
+    }
+
+    /// [`crate::Ctx::quiet`] of the job's own context and a full barrier. Where the adapters' barrier completes everything
+    /// that is in the network (guarantee 5), nothing is flushed before it.
+    pub fn quiet_barrier(&self) -> Result<()> {
+        self.barriers.quiet_barrier(&self.ctx)
+    }
+
+    /// True if [`Job::meet`] is possible; the same answer on all PEs.
+    pub fn can_meet(&self) -> bool {
+        self.barriers.can_meet()
+    }
+
+    /// A barrier in which the last PE to arrive runs `last` while all the others wait.
+    pub fn meet(&self, last: impl FnOnce() -> Result<()>) -> Result<()> {
+        self.barriers.meet(&self.ctx, last)
     }
 
     /// Builds a tree over the nodes of `pes` with its root at the node of `root_pe` and loads it
@@ -354,7 +381,7 @@ impl Job {
     /// If `id` is not below 16.
     pub fn tree(&self, id: u8) -> Tree<'_> {
         assert!((id as usize) < angara_abi::TREES, "tree {id}: there are {} trees", angara_abi::TREES);
-        Tree::new(self, id)
+        Tree::new(&self.ctx, &self.trees, id)
     }
 }
 

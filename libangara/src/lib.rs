@@ -48,11 +48,12 @@ pub use angara_abi::desc::{AmoOp, Place, Region};
 pub use angara_abi::job::{Geometry, PeEntry, Reach};
 pub use angara_protocol::launch::Launch;
 pub use attach::{launcher, open};
+pub use collective::area::INTERNAL_FREE;
 pub use collective::tree;
 pub use ctx::Ctx;
 pub use engine::{Amo, Profile, Strided};
 pub use error::{Error, Result};
-pub use job::{INTERNAL_FREE, Job};
+pub use job::Job;
 pub use memory::{HEAP_ALIGN, StaticSegment};
 
 /// What crates.io shows is compiled and run with the examples.

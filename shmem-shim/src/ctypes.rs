@@ -58,9 +58,9 @@ pub(crate) struct complexf(pub(crate) f32, pub(crate) f32);
 #[repr(C)]
 pub(crate) struct complexd(pub(crate) f64, pub(crate) f64);
 
-/// Opaque context handle: an index, see [`crate::rt::team`].
+/// Opaque context handle: an index, see [`crate::rt::handles`].
 pub(crate) type shmem_ctx_t = usize;
-/// Opaque team handle: an index, see [`crate::rt::team`].
+/// Opaque team handle: an index, see [`crate::rt::handles`].
 pub(crate) type shmem_team_t = usize;
 
 /// `shmem_team_config_t`.

@@ -46,7 +46,7 @@ pub(crate) struct Socket {
 }
 
 impl Connection {
-    /// Connects to the daemon in `dir`, if that may be believed, as one of so many PEs.
+    /// Connects to the daemon in `dir`, if that may be believed, as one of `pes` PEs.
     pub(crate) fn open(dir: &Path, pes: usize) -> Result<Connection> {
         reach(dir, ADAPTER_SOCKET, SocketType::SEQPACKET).map(|fd| Connection::from_fd(fd, pes))
     }

@@ -8,6 +8,7 @@
 //! who is where: each asks the daemon beside it which host that is, and PE 0 places the PEs accordingly.
 
 use super::connection::reach;
+use super::key_space::{KeySpace, failed};
 use super::{pmi, pmix};
 use crate::error::{Error, Result};
 use angara_protocol::launch::{CONTROL_SOCKET, Launch, LaunchError, default_runtime_dir};
@@ -40,25 +41,7 @@ static KEEPER: Mutex<Option<ChildStdin>> = Mutex::new(None);
 /// This process has said goodbye, or rests: what becomes of the job is not its business.
 static LEFT: AtomicBool = AtomicBool::new(false);
 
-pub(crate) fn failed(what: impl Into<String>) -> Error {
-    Error::Launcher(what.into())
-}
-
-/// Services of a launcher: texts that each process publishes and the others read after a fence.
-pub(crate) trait KeySpace {
-    /// Which process this is, and how many there are.
-    fn place(&self) -> (u32, u32);
-    /// Publishes a text without blanks under a key that no other process uses.
-    fn publish(&mut self, key: &str, text: &str) -> Result<()>;
-    /// Returns when every process has called it.
-    fn fence(&mut self) -> Result<()>;
-    /// Returns what process `pe` published under `key` before the last fence.
-    fn read(&mut self, pe: u32, key: &str) -> Result<String>;
-    /// Nothing more is exchanged; a launcher takes a process that ends without this for crashed.
-    fn leave(&mut self) -> Result<()>;
-}
-
-/// Finds the job: PE 0 has `create` make it for so many processes on these hosts, and tells the others. `host` is
+/// Finds the job: PE 0 has `create` make it for all processes on these hosts, and tells the others. `host` is
 /// this process's, in a job on a cluster.
 pub(crate) fn join(
     space: &mut dyn KeySpace,

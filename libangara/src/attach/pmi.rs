@@ -1,7 +1,7 @@
 //! PMI-1, the protocol of MPICH's `mpiexec` and its kin, and of `srun --mpi=pmi2`: lines of `key=value` words on
 //! a descriptor named in `PMI_FD`.
 
-use super::launcher::{KeySpace, failed};
+use super::key_space::{KeySpace, failed};
 use crate::error::Result;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};

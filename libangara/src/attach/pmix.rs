@@ -4,7 +4,7 @@
 //! Only those calls and types of its interface are used that are the same in versions 3, 4 and 5 of the PMIx
 //! standard; all of these are `libpmix.so.2`.
 
-use super::launcher::{KeySpace, failed};
+use super::key_space::{KeySpace, failed};
 use crate::error::Result;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 

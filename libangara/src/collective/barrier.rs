@@ -16,22 +16,19 @@
 //! The first two rows are the adapters' work; K is the longest route in use. A direct store is complete when it is
 //! made, and both the arrival (a locked instruction) and the post of a descriptor come after it.
 
+use super::area::FLAGS;
 use super::host::{Host, announce};
-use super::tree::RESULT_BYTES;
+use crate::ctx::Ctx;
 use crate::driver::Adapter;
 use crate::driver::wait::For;
 use crate::engine::Profile;
 use crate::error::{Error, Result};
-use crate::job::{INTERNAL_FREE, Job};
 use angara_abi::account::Class;
 use angara_abi::clock::{Comparison, WaitsFor};
 use angara_abi::desc::{Descriptor, Op, Place, Region, flags};
 use angara_abi::job::Barrier;
 use angara_abi::wait::Linux;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-
-/// Where dissemination flags lie in the heap slice: one u64 per round.
-const FLAGS: u64 = (INTERNAL_FREE + RESULT_BYTES) as u64;
 
 /// State of a job's barriers.
 pub(crate) struct Barriers {
@@ -74,58 +71,53 @@ impl Barriers {
 /// PEs that a note names of those that have not come.
 const NAMED: usize = 8;
 
-impl Job {
-    /// Names the routine that will wait in barriers from now on, for whoever asks what a PE waits for.
+impl Barriers {
+    /// See [`crate::Job::entering`].
     #[inline]
-    pub fn entering(&self, routine: &'static &'static str) {
-        self.barriers.routine.store(std::ptr::from_ref(routine).cast_mut(), Ordering::Relaxed);
+    pub(crate) fn entering(&self, routine: &'static &'static str) {
+        self.routine.store(std::ptr::from_ref(routine).cast_mut(), Ordering::Relaxed);
     }
 
-    /// Enters the job's barrier and returns when this PE may leave: with `half` a half-barrier,
-    /// else a full one; guarantees in the table of this module's documentation. The family is
-    /// [`angara_abi::job::Geometry::barrier`]; one thread per PE may be in a barrier at a time.
-    pub fn barrier(&self, half: bool) -> Result<()> {
-        if self.adapter.guard.forked() {
+    /// See [`crate::Job::barrier`].
+    pub(crate) fn barrier(&self, ctx: &Ctx, half: bool) -> Result<()> {
+        if ctx.adapter.guard.forked() {
             return Err(Error::Forked);
         }
-        if self.geometry().open {
+        if ctx.adapter.memory.geometry.open {
             return Err(Error::invalid("an open job has no barrier: its seats come and go"));
         }
-        let barriers = &self.barriers;
-        match barriers.family {
+        match self.family {
             family if family.by_adapter() => {
                 // Stores on this host are not flushed by specials, posts are; on a mixed job both
                 // must be done before the first special leaves.
-                if barriers.mixed {
-                    self.ctx().quiet()?;
+                if self.mixed {
+                    ctx.quiet()?;
                 }
-                self.adapter_barrier(half)
+                self.adapter_barrier(ctx, half)
             }
             family => {
-                if barriers.far {
-                    self.ctx().quiet()?;
+                if self.far {
+                    ctx.quiet()?;
                 }
-                if family == Barrier::Dissemination { self.dissemination() } else { self.counter() }
+                if family == Barrier::Dissemination { self.dissemination(ctx) } else { self.counter(ctx) }
             }
         }
     }
 
-    /// [`crate::Ctx::quiet`] of the job's own context and a full barrier. Where the adapters' barrier completes everything
-    /// that is in the network (guarantee 5), nothing is flushed before it.
-    pub fn quiet_barrier(&self) -> Result<()> {
-        let barriers = &self.barriers;
-        if barriers.family.by_adapter() && !barriers.mixed {
-            return self.ctx().quiet_by(|| self.barrier(false));
+    /// See [`crate::Job::quiet_barrier`].
+    pub(crate) fn quiet_barrier(&self, ctx: &Ctx) -> Result<()> {
+        if self.family.by_adapter() && !self.mixed {
+            return ctx.quiet_by(|| self.barrier(ctx, false));
         }
-        self.ctx().quiet()?;
-        self.barrier(false)
+        ctx.quiet()?;
+        self.barrier(ctx, false)
     }
 
     /// The adapters' barrier; which of theirs, they know from the job.
-    fn adapter_barrier(&self, half: bool) -> Result<()> {
-        let adapter = &self.adapter;
+    fn adapter_barrier(&self, ctx: &Ctx, half: bool) -> Result<()> {
+        let adapter = &ctx.adapter;
         let slot = adapter.wait_slot()?;
-        let me = adapter.pe_entry(self.my_pe());
+        let me = adapter.pe_entry(ctx.adapter.memory.me);
         let d = Descriptor {
             flags: if half { flags::HALF } else { 0 },
             dst: me.coords,
@@ -133,42 +125,42 @@ impl Job {
             completion: Some(slot.completion()),
             ..Descriptor::new(Op::Barrier)
         };
-        let seq = adapter.post(&d, self.my_pe())?;
+        let seq = adapter.post(&d, ctx.adapter.memory.me)?;
         let change = WaitsFor::Completion(slot.completion());
-        adapter.wait_completion((For::Peers, change), || adapter.completed(slot, seq), &|| self.missing())?;
+        adapter.wait_completion((For::Peers, change), || adapter.completed(slot, seq), &|| self.missing(ctx))?;
         adapter.release_slot(slot);
         Ok(())
     }
 
     /// Central sense-reversing counters in the synchronisation page.
-    fn counter(&self) -> Result<()> {
-        self.barriers.host.barrier(&self.adapter, || Ok(()), &|| self.missing())
+    fn counter(&self, ctx: &Ctx) -> Result<()> {
+        self.host.barrier(&ctx.adapter, || Ok(()), &|| self.missing(ctx))
     }
 
-    /// True if [`Job::meet`] is possible; the same answer on all PEs.
-    pub fn can_meet(&self) -> bool {
-        self.barriers.family == Barrier::Counter && !self.barriers.far
+    /// See [`crate::Job::can_meet`].
+    pub(crate) fn can_meet(&self) -> bool {
+        self.family == Barrier::Counter && !self.far
     }
 
-    /// A barrier in which the last PE to arrive runs `last` while all the others wait.
-    pub fn meet(&self, last: impl FnOnce() -> Result<()>) -> Result<()> {
+    /// See [`crate::Job::meet`].
+    pub(crate) fn meet(&self, ctx: &Ctx, last: impl FnOnce() -> Result<()>) -> Result<()> {
         if !self.can_meet() {
             return Err(Error::invalid("PEs meet only at the on-host counter; use a barrier"));
         }
-        if self.adapter.guard.forked() {
+        if ctx.adapter.guard.forked() {
             return Err(Error::Forked);
         }
-        self.barriers.host.barrier(&self.adapter, last, &|| self.missing())
+        self.host.barrier(&ctx.adapter, last, &|| self.missing(ctx))
     }
 
     /// ⌈log2 n⌉ rounds; in round r this PE tells PE me + 2^r and hears from PE me − 2^r.
-    fn dissemination(&self) -> Result<()> {
-        let (me, n) = (self.my_pe(), self.n_pes());
-        let count = self.barriers.entered.fetch_add(1, Ordering::Relaxed) + 1;
+    fn dissemination(&self, ctx: &Ctx) -> Result<()> {
+        let (me, n) = (ctx.adapter.memory.me, ctx.adapter.memory.geometry.pes);
+        let count = self.entered.fetch_add(1, Ordering::Relaxed) + 1;
         // A PE that sleeps in here must not be woken by every put to its memory. Flags stored by
         // PEs of this host wake it through the cell that only waits like this one use; flags that
         // come through the ring are memory like any other.
-        let (memory, one_host) = (&self.adapter.memory, !self.barriers.far);
+        let (memory, one_host) = (&ctx.adapter.memory, !self.far);
         let cell = if one_host { memory.sync.answers(me) } else { memory.peers.cell(me) };
         let mut round = 0;
         while 1usize << round < n {
@@ -178,34 +170,34 @@ impl Job {
                 Some(flag) => {
                     // SAFETY: an aligned word of the target's slice, accessed by single stores and loads.
                     unsafe { AtomicU64::from_ptr(flag.cast()) }.store(count, Ordering::Release);
-                    self.ctx().count_put(Class::Sync, to, place, 8);
+                    ctx.count_put(Class::Sync, to, place, 8);
                     memory.sync.answers(to).notify(&Linux);
                 }
                 // SAFETY: the source is a local of 8 bytes; the flag lies in the internal area.
-                None => unsafe { self.ctx().put(Class::Sync, to, place, (&raw const count).cast(), 8)? },
+                None => unsafe { ctx.put(Class::Sync, to, place, (&raw const count).cast(), 8)? },
             }
             // SAFETY: as above, in this PE's slice, which lives as long as the job.
-            let flag = unsafe { AtomicU64::from_ptr(self.local(place).cast()) };
+            let flag = unsafe { AtomicU64::from_ptr(memory.local(place).cast()) };
             // A fast PE may already have announced its next barrier.
-            self.adapter.wait_on(
+            ctx.adapter.wait_on(
                 (For::Peers, WaitsFor::Word(place, Comparison::at_least(count))),
                 cell,
                 &Linux,
                 || false,
                 || flag.load(Ordering::Acquire) >= count,
-                &|| self.missing(),
+                &|| self.missing(ctx),
             )?;
             round += 1;
         }
         Ok(())
     }
 
-    fn missing(&self) -> String {
-        let job = &self.adapter.memory.job;
-        let life = self.adapter.life();
+    fn missing(&self, ctx: &Ctx) -> String {
+        let job = &ctx.adapter.memory.job;
+        let life = ctx.adapter.life();
         let here = |pe: usize| Some(job.pe(pe).seat).is_some_and(|seat| seat.taken() && seat.life() >= life);
-        let gone: Vec<usize> = (0..self.n_pes()).filter(|&pe| !here(pe)).collect();
-        let routine = self.barriers.routine();
+        let gone: Vec<usize> = (0..ctx.adapter.memory.geometry.pes).filter(|&pe| !here(pe)).collect();
+        let routine = self.routine();
         match gone.len() {
             0 => format!("{routine}all PEs to enter the barrier"),
             n => {

@@ -9,10 +9,10 @@
 //! Operands are 32- and 64-bit integers; sum wraps around. Results land in the library's
 //! internal area of each receiver and are copied from there.
 
-use crate::driver::Adapter;
-use crate::driver::reached;
+use super::area::INTERNAL_FREE;
+use crate::ctx::Ctx;
+use crate::driver::{Adapter, reached};
 use crate::error::{Error, Result};
-use crate::job::{INTERNAL_FREE, Job};
 use angara_abi::channel::status;
 use angara_abi::clock::WaitsFor;
 use angara_abi::desc::{Descriptor, Op, Place, Region, flags};
@@ -22,9 +22,6 @@ use angara_protocol::msg::{AdapterReply, AdapterRequest};
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
-
-/// Bytes of the internal area that take results: one packet per tree and ReduceId.
-pub(crate) const RESULT_BYTES: usize = TREES * REDUCES * PAYLOAD_MAX;
 
 /// An integer the routers can reduce.
 pub trait Element: Copy + private::Sealed {
@@ -132,15 +129,17 @@ impl Trees {
 /// A tree of the collective subnet. Every participant calls the same operations in the same order.
 #[derive(Clone, Copy)]
 pub struct Tree<'a> {
-    /// The job it belongs to.
-    job: &'a Job,
+    /// The one context of the PE.
+    ctx: &'a Ctx,
+    /// Trees of its job.
+    trees: &'a Trees,
     /// TreeId, below 16.
     id: u8,
 }
 
 impl<'a> Tree<'a> {
-    pub(crate) fn new(job: &'a Job, id: u8) -> Tree<'a> {
-        Tree { job, id }
+    pub(crate) fn new(ctx: &'a Ctx, trees: &'a Trees, id: u8) -> Tree<'a> {
+        Tree { ctx, trees, id }
     }
     /// TreeId.
     pub fn id(&self) -> u8 {
@@ -148,10 +147,10 @@ impl<'a> Tree<'a> {
     }
 
     fn adapter(&self) -> &'a Adapter {
-        &self.job.adapter
+        &self.ctx.adapter
     }
     fn lock(&self) -> MutexGuard<'a, TreeState> {
-        self.job.trees.lock(self.id)
+        self.trees.lock(self.id)
     }
 
     /// Combines `values` of all participants elementwise; every participant gets the result.
@@ -195,7 +194,7 @@ impl<'a> Tree<'a> {
         if let Some(pe) = to {
             self.adapter().check_target(pe)?;
         }
-        let here = to.is_none_or(|pe| pe == self.job.my_pe());
+        let here = to.is_none_or(|pe| pe == self.adapter().memory.me);
         let wanted = if here { bytes.len() } else { 0 };
         let sum = Arc::new(Mutex::new(Sum { bytes: vec![0; wanted], missing: wanted }));
         let mut state = self.lock();
@@ -222,7 +221,7 @@ impl<'a> Tree<'a> {
         };
         self.adapter().wait(WaitsFor::Tree, room, &|| self.waiting("room for a reduction"))?;
         let reduce = (state.sent % REDUCES as u64) as u8;
-        let target = self.adapter().pe_entry(to.unwrap_or(self.job.my_pe()));
+        let target = self.adapter().pe_entry(to.unwrap_or(self.adapter().memory.me));
         let base = Descriptor {
             len: packet.len() as u32,
             dst: target.coords,
@@ -235,7 +234,7 @@ impl<'a> Tree<'a> {
             elem,
             ..Descriptor::new(Op::Reduce)
         };
-        self.job.ctx().post_collective(&base, packet, to.unwrap_or(self.job.my_pe()))?;
+        self.ctx.post_collective(&base, packet, to.unwrap_or(self.adapter().memory.me))?;
         state.sent += 1;
         state.window.push_back(into);
         Ok(())
@@ -259,7 +258,7 @@ impl<'a> Tree<'a> {
         for (i, reduce) in state.window.drain(..finished).enumerate() {
             let Some((sum, at, len)) = reduce else { continue };
             let id = ((first + i as u64) % REDUCES as u64) as u8;
-            let from = self.job.local(self.result_place(id));
+            let from = self.adapter().memory.local(self.result_place(id));
             let mut sum = lock(&sum);
             // SAFETY: the result slot lies in this PE's internal area and holds `len` ≤ 256 bytes;
             // `at + len` bytes were allocated for the result.
@@ -311,9 +310,9 @@ impl<'a> Tree<'a> {
     pub unsafe fn broadcast_nb(&self, from: usize, place: Place, src: *const u8, len: usize) -> Result<Arrival<'a>> {
         self.adapter().check_target(from)?;
         if len > 0 {
-            self.job.ctx().check_range_to(self.job.my_pe(), place, len)?;
+            self.ctx.check_range_to(self.adapter().memory.me, place, len)?;
         }
-        let mine = from == self.job.my_pe();
+        let mine = from == self.adapter().memory.me;
         let packets = len.div_ceil(PAYLOAD_MAX) as u32;
         let mut state = self.lock();
         if mine && len > 0 {
@@ -334,7 +333,7 @@ impl<'a> Tree<'a> {
                     tree: self.id,
                     ..Descriptor::new(Op::Bcast)
                 };
-                self.job.ctx().post_collective(&base, packet, from)?;
+                self.ctx.post_collective(&base, packet, from)?;
             }
         }
         state.broadcasts = state.broadcasts.wrapping_add(packets);

@@ -23,6 +23,7 @@ mod hand_over;
 mod handle;
 mod late;
 mod marks;
+mod mpi_driver;
 pub mod packet;
 mod posts;
 pub(crate) mod routines;
@@ -155,7 +156,8 @@ impl Adapter {
             adapter.clock = Some(Box::new(VirtualClock::new(page, computing, adapter.memory.sync.deadlines(), None)));
         }
         if let Some(clock) = &mut adapter.clock {
-            clock.join(&adapter.memory)?;
+            clock.join(&adapter.memory, &mpi_driver::DRIVER)?;
+            call_site::answer();
             // In a heterogeneous job it may be there for one architecture alone.
             if !clock.is_seen() && (pe == 0 || adapter.memory.geometry.heterogeneous) {
                 angara_protocol::complain!(
@@ -178,7 +180,7 @@ impl Adapter {
         let computing = Computing::from_env(parts.pe as usize)?;
         let deadlines = adapter.memory.sync.deadlines();
         let mut clock = Box::new(VirtualClock::new(page, computing, deadlines, Some(host)));
-        clock.join(&adapter.memory)?;
+        clock.join(&adapter.memory, &mpi_driver::DRIVER)?;
         adapter.clock = Some(clock);
         Ok(adapter)
     }
@@ -279,7 +281,7 @@ impl Adapter {
         }
     }
 
-    /// Where time is virtual: a call of a message-passing library went on by itself after so many looks in vain. Unless it
+    /// Where time is virtual: a call of a message-passing library went on by itself after `looks` looks in vain. Unless it
     /// `is_known` to need as many, times are doubtful from now on.
     pub fn went_on_after(&self, looks: u32, is_known: bool) {
         if let Some(clock) = self.clock() {

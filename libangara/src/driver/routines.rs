@@ -7,6 +7,7 @@
 use angara_protocol::msg::{ROUTINES_MAX, Routine};
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::ffi::{CStr, c_char};
 use std::sync::{Mutex, PoisonError};
 
 thread_local! {
@@ -55,7 +56,7 @@ impl Routines {
         self.add(routine, Cost { ps: now.saturating_sub(since), ..Cost::default() });
     }
 
-    /// The routine asks the network to carry so many bytes.
+    /// Counts bytes that the routine asks the network to carry.
     pub(super) fn carries(&self, bytes: u32) {
         if let Some((routine, _)) = CURRENT.get() {
             self.add(routine, Cost { bytes: bytes.into(), ..Cost::default() });
@@ -78,6 +79,15 @@ impl Routines {
         }
         rows
     }
+}
+
+/// Returns the name of a routine, which stays.
+pub(super) fn name(name: *const c_char) -> Option<&'static str> {
+    if name.is_null() {
+        return None;
+    }
+    // SAFETY: the library that wraps calls names them by its constants, which end with 0.
+    unsafe { CStr::from_ptr(name) }.to_str().ok()
 }
 
 #[cfg(test)]

@@ -3,14 +3,14 @@
 
 use super::compute::Computing;
 use super::hand_over::{Futexes, HandOver, SameThread};
-use super::late::{self, Late};
-use super::routines::Routines;
+use super::late::Late;
+use super::routines::{self, Routines};
 use crate::error::Result;
 use crate::memory::Memory;
 use angara_abi::clock::{ClockPage, Verdict, WaitsFor};
 use angara_abi::doubts::Doubts;
 use angara_abi::inside::Host;
-use angara_abi::program_clock::{self, PRELOADED, PRELOADED_FOR_MPI, ProgramClock};
+use angara_abi::program_clock::{self, Driver, PRELOADED, PRELOADED_FOR_MPI, ProgramClock};
 use angara_protocol::mpi::MpiCosts;
 use angara_protocol::msg::Routine;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
@@ -149,8 +149,8 @@ impl VirtualClock {
         }
     }
 
-    /// This process is a PE from now on. `self` must stay where it is until [`VirtualClock::leave`].
-    pub(super) fn join(&mut self, memory: &Memory) -> Result<()> {
+    /// Makes this process a PE from now on, for whose library above this one `driver` is. `self` must stay where it is until [`VirtualClock::leave`].
+    pub(super) fn join(&mut self, memory: &Memory, driver: &'static Driver) -> Result<()> {
         let is_late = self.program.is_late();
         if is_late {
             self.late = Some(Late::new(memory, &self.page)?);
@@ -161,10 +161,9 @@ impl VirtualClock {
         self.program.becomes_virtual();
         if self.host.is_none() {
             release_children();
-            super::call_site::answer();
         }
         match is_late {
-            true => self.program.set_driver(&late::DRIVER),
+            true => self.program.set_driver(driver),
             false => self.begin(),
         }
         Ok(())
@@ -220,7 +219,7 @@ impl VirtualClock {
     pub(super) fn on_yield(&self, hook: program_clock::Hook) {
         self.program.on_yield(hook);
     }
-    /// A call went on by itself after so many looks in vain; whether it can be relied on to need that many `is_known`.
+    /// Notes that a call went on by itself after `looks` looks in vain; `is_known` if it needs that number every time.
     pub(super) fn went_on_after(&self, looks: u32, is_known: bool) {
         self.page.went_on_after(looks);
         if !is_known {
@@ -245,7 +244,7 @@ impl VirtualClock {
     }
     /// The call of a message-passing library that the calling thread is in.
     pub(super) fn call_name(&self) -> Option<&'static str> {
-        late::name(self.program.call().name)
+        routines::name(self.program.call().name)
     }
 
     /// The process is no PE any more.
@@ -300,7 +299,7 @@ impl VirtualClock {
             routines.begins(routine, self.program.now());
         }
     }
-    /// It posts an operation of so many bytes.
+    /// Notes that it posts an operation of this number of bytes.
     pub(super) fn carries(&self, bytes: u32) {
         if let Some(routines) = &self.routines {
             routines.carries(bytes);
@@ -357,7 +356,7 @@ impl VirtualClock {
         self.returns();
     }
 
-    /// The program says that it computes for so many picoseconds.
+    /// Lets `ps` picoseconds pass that the program says it computes for.
     pub(super) fn pass_computing(&self, ps: u64) {
         self.pass(ps);
         self.returns();

@@ -40,7 +40,7 @@ struct Long {
     looks: u32,
 }
 
-/// How often a PE of so many renews a note.
+/// Returns the time after which a PE of `pes` renews a note.
 fn note_again(pes: usize) -> Duration {
     NOTE_AGAIN * pes.div_ceil(NOTE_PES).max(1) as u32
 }

@@ -125,7 +125,7 @@ impl Pair {
         (seal & AWAITED == self.seal(position, 0)).then_some((seal >> 48) as usize)
     }
 
-    /// The credit word of a receiver that has freed so many slots since the beginning, modulo 2^32.
+    /// Returns the credit word of a receiver that has freed `freed` slots since the beginning, modulo 2^32.
     pub(super) fn credit(self, freed: u32) -> u64 {
         u64::from(freed) | u64::from(self.tag()) << 32
     }

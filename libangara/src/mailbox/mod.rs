@@ -72,7 +72,7 @@ pub enum SendError {
 
 /// A wait longer than this has no limit where time is virtual.
 const ENDLESS: Duration = Duration::from_secs(3600);
-/// Where time is virtual, a look takes one part of so many of the wait before it ...
+/// Where time is virtual, a look takes this fraction of the wait before it ...
 const LATE: u64 = 16;
 /// ... but no longer than this, in picoseconds. Ours.
 const LOOK_MOST: u64 = 10_000_000;

@@ -3,8 +3,7 @@
 //! Handles differ between libraries, so the library is asked what they mean, by routines that work without other PEs, after the
 //! call: then it has proved that they are valid.
 
-use crate::real::Real;
-use crate::time::world;
+use crate::real::{Real, world};
 use angara_protocol::calls::{Action, MpiKind};
 use libc::c_int;
 use std::ffi::{CStr, c_void};
@@ -26,9 +25,9 @@ struct Layout {
 /// How many elements.
 #[derive(Clone, Copy)]
 enum Count {
-    /// So many.
+    /// The argument.
     One(u8),
-    /// So many for each PE of the communicator.
+    /// The argument, for each PE of the communicator.
     Each(u8),
     /// As many as the sum of an array with one number for each PE of the communicator.
     Sum(u8),
@@ -54,7 +53,7 @@ const fn together(comm: u8) -> Layout {
     Layout { kind: MpiKind::Collective, peers: Peers::Comm(comm), ..NONE }
 }
 
-/// The same that moves so many elements of the type at this place.
+/// The same that moves `count` elements of the type at this place.
 const fn moving(count: Count, datatype: u8, comm: u8) -> Layout {
     Layout { elements: Some((count, datatype)), ..together(comm) }
 }
@@ -353,12 +352,12 @@ fn sum(array: usize, len: usize, is_large: bool) -> u64 {
     match (array, is_large) {
         (0, _) => 0,
         (_, true) => {
-            // SAFETY: the library has read an array of so many numbers there, as the call ended well.
+            // SAFETY: the library has read an array of that length there, as the call ended well.
             let array = unsafe { slice::from_raw_parts(array as *const i64, len) };
             array.iter().map(|n| positive(*n)).sum()
         }
         (_, false) => {
-            // SAFETY: the library has read an array of so many numbers there, as the call ended well.
+            // SAFETY: the library has read an array of that length there, as the call ended well.
             let array = unsafe { slice::from_raw_parts(array as *const c_int, len) };
             array.iter().map(|n| positive((*n).into())).sum()
         }

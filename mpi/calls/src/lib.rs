@@ -15,22 +15,7 @@ mod record;
 mod time;
 
 pub use real::Real;
-pub use time::{begins, begins_session, ends, ends_session, makes_contact, passes, seconds};
-
-/// What a routine does with time.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum CallKind {
-    /// It returns only when something has come.
-    Waits,
-    /// The same, of one that makes a window.
-    Windows,
-    /// The same, of one that makes a window of memory which ranks share.
-    Shares,
-    /// It looks whether something has come. A program may do that in a loop, so it takes time.
-    Looks,
-    /// It returns at once.
-    Starts,
-}
+pub use time::{CallKind, begins, begins_session, ends, ends_session, makes_contact, passes, seconds};
 
 /// `wrap! { Waits { Send(6) } }`: exported functions `MPI_Send` and `PMPI_Send` of six arguments.
 #[macro_export]

@@ -87,7 +87,7 @@ fn search_in(file: *const c_char, name: &CStr) -> Option<*mut c_void> {
 }
 
 /// The name of the file that a function or variable is in.
-pub(crate) fn file_of(at: *mut c_void) -> Option<&'static CStr> {
+fn file_of(at: *mut c_void) -> Option<&'static CStr> {
     let mut info = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
     // SAFETY: a place of our own for what is known of an address.
     let known = unsafe { libc::dladdr(at, info.as_mut_ptr()) } != 0;
@@ -95,4 +95,20 @@ pub(crate) fn file_of(at: *mut c_void) -> Option<&'static CStr> {
     let name = unsafe { info.assume_init() }.dli_fname;
     // SAFETY: the loader's name of a file that stays loaded.
     (known && !name.is_null()).then(|| unsafe { CStr::from_ptr(name) })
+}
+
+/// Returns `MPI_COMM_WORLD` of the library that has this function.
+pub(crate) fn world(function: *mut c_void) -> usize {
+    /// Of MPICH and its kin.
+    const MPICH: usize = 0x4400_0000;
+    /// Of MPI 5's binary interface.
+    const STANDARD: usize = 0x101;
+    // Programs may have a copy of the library's variable, which is the one then.
+    let open_mpi = first(c"ompi_mpi_comm_world").or_else(|| in_library(c"ompi_mpi_comm_world"));
+    let is_standard = || file_of(function).is_some_and(|file| file.to_string_lossy().contains("libmpi_abi"));
+    match open_mpi {
+        Some(world) => world as usize,
+        None if is_standard() => STANDARD,
+        None => MPICH,
+    }
 }

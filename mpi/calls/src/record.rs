@@ -45,7 +45,7 @@ extern "C" fn begin(noted: &Noted) -> bool {
         return false;
     };
     let Noted { pe, pes, node, virtual_now } = *noted;
-    let is_virtual = crate::time::clock().is_some();
+    let is_virtual = angara_abi::program_clock::preloaded().is_some();
     let head = Head { pe, pes, node, pid: std::process::id(), virtual_time: is_virtual };
     let path = Path::new(&directory).join(file_name(pe));
     match CallFile::start(&path, &head) {

@@ -1,7 +1,6 @@
 //! What calls do with virtual time.
 
-use crate::CallKind;
-use crate::real::{Real, file_of, first, in_library};
+use crate::real::{Real, first, in_library, world};
 use crate::record::{around, turns};
 use angara_abi::doubts::Doubts;
 use angara_abi::program_clock::{Driver, ProgramClock, preloaded};
@@ -9,8 +8,23 @@ use libc::{c_int, c_void};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// The clock of this process.
-pub(crate) fn clock() -> Option<&'static ProgramClock> {
+/// What a routine does with time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CallKind {
+    /// It returns only when something has come.
+    Waits,
+    /// The same, of one that makes a window.
+    Windows,
+    /// The same, of one that makes a window of memory which ranks share.
+    Shares,
+    /// It looks whether something has come. A program may do that in a loop, so it takes time.
+    Looks,
+    /// It returns at once.
+    Starts,
+}
+
+/// Returns the clock of this process, if its time is virtual.
+fn clock() -> Option<&'static ProgramClock> {
     static FOUND: OnceLock<Option<&'static ProgramClock>> = OnceLock::new();
     *FOUND.get_or_init(preloaded)
 }
@@ -267,20 +281,4 @@ fn barrier() -> c_int {
     let barrier = unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C-unwind" fn(usize) -> c_int>(found) };
     // SAFETY: the communicator of all processes, between the beginning and the end of MPI.
     unsafe { barrier(world(found)) }
-}
-
-/// `MPI_COMM_WORLD` of the library that has this function.
-pub(crate) fn world(function: *mut c_void) -> usize {
-    /// Of MPICH and its kin.
-    const MPICH: usize = 0x4400_0000;
-    /// Of MPI 5's binary interface.
-    const STANDARD: usize = 0x101;
-    // Programs may have a copy of the library's variable, which is the one then.
-    let open_mpi = first(c"ompi_mpi_comm_world").or_else(|| in_library(c"ompi_mpi_comm_world"));
-    let is_standard = || file_of(function).is_some_and(|file| file.to_string_lossy().contains("libmpi_abi"));
-    match open_mpi {
-        Some(world) => world as usize,
-        None if is_standard() => STANDARD,
-        None => MPICH,
-    }
 }

@@ -4,8 +4,8 @@
 //! area, so `pSync` and `pWrk` are accepted and left untouched.
 
 use crate::ctypes::*;
+use crate::rt::members::Set;
 use crate::rt::ops::Ops;
-use crate::rt::team::Set;
 use crate::rt::transfer::{Strides, Transfer};
 use crate::rt::{coll, reduce};
 

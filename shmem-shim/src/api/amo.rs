@@ -14,9 +14,9 @@ macro_rules! extended {
             current fn [<$n _atomic_swap_nbi>](fetch: *mut $T, dest: *mut $T, value: $T, pe: int) = amo::fetch_nbi(ctx, fetch, dest, Atomic::of(Swap, value), pe);
         }
         api! { [<EXT_OLD_ $n:upper>];
-            deprecated fn [<shmem_ $n _fetch>](source: *const $T, pe: int) -> $T = amo::fetch(crate::rt::team::CTX_DEFAULT, source.cast_mut(), Atomic::FETCH, pe);
-            deprecated fn [<shmem_ $n _set>](dest: *mut $T, value: $T, pe: int) = amo::apply(crate::rt::team::CTX_DEFAULT, dest, Atomic::of(Swap, value), pe);
-            deprecated fn [<shmem_ $n _swap>](dest: *mut $T, value: $T, pe: int) -> $T = amo::fetch(crate::rt::team::CTX_DEFAULT, dest, Atomic::of(Swap, value), pe);
+            deprecated fn [<shmem_ $n _fetch>](source: *const $T, pe: int) -> $T = amo::fetch(crate::rt::handles::CTX_DEFAULT, source.cast_mut(), Atomic::FETCH, pe);
+            deprecated fn [<shmem_ $n _set>](dest: *mut $T, value: $T, pe: int) = amo::apply(crate::rt::handles::CTX_DEFAULT, dest, Atomic::of(Swap, value), pe);
+            deprecated fn [<shmem_ $n _swap>](dest: *mut $T, value: $T, pe: int) -> $T = amo::fetch(crate::rt::handles::CTX_DEFAULT, dest, Atomic::of(Swap, value), pe);
         })*
         #[cfg(test)]
         const EXTENDED: &[&[crate::api::Sig]] = &[$([<EXT_ $n:upper>], [<EXT_OLD_ $n:upper>]),*];
@@ -37,11 +37,11 @@ macro_rules! standard {
             current fn [<$n _atomic_fetch_add_nbi>](fetch: *mut $T, dest: *mut $T, value: $T, pe: int) = amo::fetch_nbi(ctx, fetch, dest, Atomic::of(Add, value), pe);
         }
         api! { [<STD_OLD_ $n:upper>];
-            deprecated fn [<shmem_ $n _cswap>](dest: *mut $T, cond: $T, value: $T, pe: int) -> $T = amo::fetch(crate::rt::team::CTX_DEFAULT, dest, Atomic::compare_swap(cond, value), pe);
-            deprecated fn [<shmem_ $n _finc>](dest: *mut $T, pe: int) -> $T = amo::fetch(crate::rt::team::CTX_DEFAULT, dest, Atomic::INCREMENT, pe);
-            deprecated fn [<shmem_ $n _inc>](dest: *mut $T, pe: int) = amo::apply(crate::rt::team::CTX_DEFAULT, dest, Atomic::INCREMENT, pe);
-            deprecated fn [<shmem_ $n _fadd>](dest: *mut $T, value: $T, pe: int) -> $T = amo::fetch(crate::rt::team::CTX_DEFAULT, dest, Atomic::of(Add, value), pe);
-            deprecated fn [<shmem_ $n _add>](dest: *mut $T, value: $T, pe: int) = amo::apply(crate::rt::team::CTX_DEFAULT, dest, Atomic::of(Add, value), pe);
+            deprecated fn [<shmem_ $n _cswap>](dest: *mut $T, cond: $T, value: $T, pe: int) -> $T = amo::fetch(crate::rt::handles::CTX_DEFAULT, dest, Atomic::compare_swap(cond, value), pe);
+            deprecated fn [<shmem_ $n _finc>](dest: *mut $T, pe: int) -> $T = amo::fetch(crate::rt::handles::CTX_DEFAULT, dest, Atomic::INCREMENT, pe);
+            deprecated fn [<shmem_ $n _inc>](dest: *mut $T, pe: int) = amo::apply(crate::rt::handles::CTX_DEFAULT, dest, Atomic::INCREMENT, pe);
+            deprecated fn [<shmem_ $n _fadd>](dest: *mut $T, value: $T, pe: int) -> $T = amo::fetch(crate::rt::handles::CTX_DEFAULT, dest, Atomic::of(Add, value), pe);
+            deprecated fn [<shmem_ $n _add>](dest: *mut $T, value: $T, pe: int) = amo::apply(crate::rt::handles::CTX_DEFAULT, dest, Atomic::of(Add, value), pe);
         })*
         #[cfg(test)]
         const STANDARD: &[&[crate::api::Sig]] = &[$([<STD_ $n:upper>], [<STD_OLD_ $n:upper>]),*];
@@ -70,7 +70,7 @@ for_bit_amo!(bitwise);
 
 // In C without type-generic forms, old programs swap a `long` with it.
 api! { UNTYPED;
-    deprecated fn shmem_swap(dest: *mut long, value: long, pe: int) -> long = amo::fetch(crate::rt::team::CTX_DEFAULT, dest, Atomic::of(Swap, value), pe);
+    deprecated fn shmem_swap(dest: *mut long, value: long, pe: int) -> long = amo::fetch(crate::rt::handles::CTX_DEFAULT, dest, Atomic::of(Swap, value), pe);
 }
 
 #[cfg(test)]

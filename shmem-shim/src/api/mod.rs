@@ -94,7 +94,7 @@ macro_rules! api_ctx {
                 #[allow(unused_unsafe)]
                 unsafe extern "C" fn [<shmem_ $stem>]($($a: $t),*) $(-> $r)? {
                     same_for_all!(&concat!("shmem_", stringify!($stem)), stringify!($stem));
-                    let $ctx = $crate::rt::team::CTX_DEFAULT;
+                    let $ctx = $crate::rt::handles::CTX_DEFAULT;
                     // SAFETY: see `api!`.
                     unsafe { $($f)::+(&concat!("shmem_", stringify!($stem)), $($e),*) }
                 }
@@ -102,7 +102,7 @@ macro_rules! api_ctx {
                 #[allow(unused_unsafe)]
                 unsafe extern "C" fn [<pshmem_ $stem>]($($a: $t),*) $(-> $r)? {
                     same_for_all!(&concat!("shmem_", stringify!($stem)), stringify!($stem));
-                    let $ctx = $crate::rt::team::CTX_DEFAULT;
+                    let $ctx = $crate::rt::handles::CTX_DEFAULT;
                     // SAFETY: see `api!`.
                     unsafe { $($f)::+(&concat!("shmem_", stringify!($stem)), $($e),*) }
                 }

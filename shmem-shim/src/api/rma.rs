@@ -91,7 +91,7 @@ macro_rules! longdouble_g {
 
 unsafe extern "C" fn longdouble_g_into(source: *const longdouble, pe: int, out: *mut longdouble) {
     same_for_all!(&"shmem_longdouble_g", "longdouble_g");
-    let ctx = crate::rt::team::CTX_DEFAULT;
+    let ctx = crate::rt::handles::CTX_DEFAULT;
     // SAFETY: `out` is the caller's stack slot of 16 bytes; the source is checked.
     unsafe { rma::get(&"shmem_longdouble_g", ctx, Transfer::of(out, source, 1), pe) }
 }

@@ -1,7 +1,7 @@
 //! Starting, ending and asking about the job.
 
 use crate::ctypes::*;
-use crate::rt::{exit, init, shmemx};
+use crate::rt::{init, shmemx};
 
 api! { SETUP;
     current fn shmem_init() = init::init();
@@ -9,7 +9,7 @@ api! { SETUP;
     current fn shmem_query_thread(provided: *mut int) = init::query_thread(provided);
     current fn shmem_query_initialized(initialized: *mut int) = init::query_initialized(initialized);
     current fn shmem_finalize() = init::finalize();
-    current fn shmem_global_exit(status: int) -> ! = exit::global_exit(status);
+    current fn shmem_global_exit(status: int) -> ! = init::global_exit(status);
     current fn shmem_my_pe() -> int = init::my_pe();
     current fn shmem_n_pes() -> int = init::n_pes();
     current fn shmem_info_get_version(major: *mut int, minor: *mut int) = init::version(major, minor);

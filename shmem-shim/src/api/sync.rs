@@ -1,7 +1,7 @@
 //! Waiting for and testing symmetric variables, memory ordering, locks.
 
 use crate::ctypes::*;
-use crate::rt::{lock, rma, wait};
+use crate::rt::{locks, rma, wait};
 
 macro_rules! single {
     ($($status:ident $n:ident $T:ident),*) => { ::pastey::paste! {
@@ -58,15 +58,15 @@ api_ctx! { ORDER, ctx;
     current fn pe_quiet(target_pes: *const int, npes: size_t) = rma::pe_quiet(ctx, target_pes, npes);
 }
 api! { ORDER_ALL;
-    current fn shmem_fence() = rma::fence(crate::rt::team::CTX_DEFAULT);
+    current fn shmem_fence() = rma::fence(crate::rt::handles::CTX_DEFAULT);
     current fn shmem_ctx_fence(ctx: shmem_ctx_t) = rma::fence(ctx);
-    current fn shmem_quiet() = rma::quiet(crate::rt::team::CTX_DEFAULT);
+    current fn shmem_quiet() = rma::quiet(crate::rt::handles::CTX_DEFAULT);
     current fn shmem_ctx_quiet(ctx: shmem_ctx_t) = rma::quiet(ctx);
 }
 api! { LOCKS;
-    current fn shmem_set_lock(lock: *mut long) = lock::set(lock);
-    current fn shmem_clear_lock(lock: *mut long) = lock::clear(lock);
-    current fn shmem_test_lock(lock: *mut long) -> int = lock::test(lock);
+    current fn shmem_set_lock(lock: *mut long) = locks::set(lock);
+    current fn shmem_clear_lock(lock: *mut long) = locks::clear(lock);
+    current fn shmem_test_lock(lock: *mut long) -> int = locks::test(lock);
 }
 
 // Caches are coherent here, so the routines old programs call to manage them have nothing left to do

@@ -1,7 +1,9 @@
 //! Teams and contexts.
 
 use crate::ctypes::*;
-use crate::rt::team::{self, NewTeam, Triplet};
+use crate::rt::group::Triplet;
+use crate::rt::handles;
+use crate::rt::team::{self, NewTeam};
 
 api! { TEAMS;
     current fn shmem_team_my_pe(team: shmem_team_t) -> int = team::my_pe(team);
@@ -14,7 +16,7 @@ api! { TEAMS;
     current fn shmem_team_ptr(team: shmem_team_t, dest: *const void, pe: int) -> *mut void = team::ptr(team, dest.cast(), pe);
 }
 api! { CONTEXTS;
-    current fn shmem_ctx_create(options: long, ctx: *mut shmem_ctx_t) -> int = team::ctx_create(team::TEAM_WORLD, options, ctx);
+    current fn shmem_ctx_create(options: long, ctx: *mut shmem_ctx_t) -> int = team::ctx_create(handles::TEAM_WORLD, options, ctx);
     current fn shmem_team_create_ctx(team: shmem_team_t, options: long, ctx: *mut shmem_ctx_t) -> int = team::ctx_create(team, options, ctx);
     current fn shmem_ctx_destroy(ctx: shmem_ctx_t) = team::ctx_destroy(ctx);
     current fn shmem_ctx_get_team(ctx: shmem_ctx_t, team: *mut shmem_team_t) -> int = team::ctx_team(ctx, team);

@@ -1,7 +1,7 @@
 //! Cores of the atomics: any 4 or 8 byte type as bits.
 
+use super::handles::CTX_DEFAULT;
 use super::record::{call, context};
-use super::team::CTX_DEFAULT;
 use super::{Runtime, ok, rma::aligned, untold_state};
 use crate::ctypes::*;
 use angara::Amo;

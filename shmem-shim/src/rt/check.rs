@@ -5,19 +5,13 @@
 //! never allocated or is free again, ranges that overlap, and PEs that call different collectives
 //! or the same one with different arguments. While a PE looks closer, the short paths of put and
 //! get are closed, so that a program that does not ask for it pays nothing.
-//!
-//! [`caller`] finds the line of the program that called the library, for every message.
 
-use super::process::inside;
-use super::team::Group;
-use super::{Runtime, die, lock, streams};
+use super::group::{Group, stream};
+use super::notes::caller::caller;
+use super::{Runtime, die, lock};
 use crate::ctypes::Name;
 use angara_abi::desc::{Place, Region};
-use std::collections::BTreeMap;
-use std::ffi::{CStr, c_void};
 use std::fmt::Display;
-use std::path::Path;
-use std::sync::Mutex;
 use std::time::Duration;
 
 /// Longest description of a collective that travels between PEs, in bytes.
@@ -26,92 +20,12 @@ const CALL_MAX: usize = 512;
 /// How long the higher of two PEs that call different collectives leaves it to the lower one to say so.
 const PRECEDENCE: Duration = Duration::from_secs(1);
 
-/// True if the environment asks for checks.
+/// Returns whether the environment asks for checks.
 pub(crate) fn wanted() -> bool {
     angara_protocol::env::shmem_is_set("DEBUG")
 }
 
-/// Base address and file of the module that holds `address`.
-fn module(address: *const ()) -> Option<(usize, String)> {
-    if let Some(copy) = inside::copy_of(address) {
-        return Some(copy);
-    }
-    // SAFETY: plain data; an all-zero value is valid.
-    let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
-    // SAFETY: writes `info`, whose name is a string that lives as long as the module.
-    let known = unsafe { libc::dladdr(address.cast(), &raw mut info) } != 0 && !info.dli_fname.is_null();
-    // SAFETY: writes `info`, whose name is a string that lives as long as the module.
-    known.then(|| (info.dli_fbase as usize, unsafe { CStr::from_ptr(info.dli_fname) }.to_string_lossy().into_owned()))
-}
-
-/// Where the program called the library: `heat.c:42 (main)`, or the module and offset where there are
-/// no symbols.
-pub(crate) fn caller() -> Option<String> {
-    caller_address().map(line_of)
-}
-
-/// Whose a place in the code is.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Owner {
-    Library,
-    Other,
-    Nobody,
-}
-
-/// Whose the code at an address is; asked of the loader only once.
-fn owner(address: usize) -> Owner {
-    static KNOWN: Mutex<BTreeMap<usize, Owner>> = Mutex::new(BTreeMap::new());
-    *lock(&KNOWN).entry(address).or_insert_with(|| {
-        let of = |address| module(address).map(|(base, _)| base);
-        match of(address as *const ()) {
-            None => Owner::Nobody,
-            base if base == of(owner as *const ()) => Owner::Library,
-            Some(_) => Owner::Other,
-        }
-    })
-}
-
-/// The address behind the call by which the program entered the library.
-pub(crate) fn caller_address() -> Option<*mut c_void> {
-    let mut found = None;
-    let mut inside = false;
-    backtrace::trace(|frame| {
-        match owner(frame.ip() as usize) {
-            Owner::Library => inside = true,
-            // Frames before the library's own first one belong to the machinery that walks them.
-            Owner::Other if inside => found = Some(frame.ip()),
-            Owner::Other | Owner::Nobody => {}
-        }
-        found.is_none()
-    });
-    found
-}
-
-/// The line of the program at a return address, as [`caller`] gives it.
-pub(crate) fn line_of(address: *mut c_void) -> String {
-    if let Some(line) = inside::line_of(address.cast_const().cast()) {
-        return line;
-    }
-    let mut line = None;
-    backtrace::resolve(address, |symbol| {
-        let name = symbol.name().map_or("?".into(), |n| n.to_string());
-        line = match (symbol.filename(), symbol.lineno()) {
-            (Some(file), Some(n)) => Some(format!("{}:{n} ({name})", short(file))),
-            _ => line.take(),
-        };
-    });
-    line.unwrap_or_else(|| match module(address.cast()) {
-        Some((base, file)) => format!("{}+{:#x}", short(Path::new(&file)), address as usize - base),
-        None => format!("{address:p}"),
-    })
-}
-
-/// The last part of a path: compilers write whole ones.
-fn short(path: &Path) -> String {
-    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
-}
-
-/// A place as a reader knows it: `heap+0x40`, `static+0x10`.
+/// Returns a place as a reader knows it: `heap+0x40`, `static+0x10`.
 pub(crate) fn shown(s: &Runtime, p: *const u8) -> String {
     match s.job.locate(p, 1) {
         Some(Place { region: Region::Heap, .. }) => {
@@ -218,9 +132,9 @@ impl Runtime {
     }
 }
 
-/// " of team 0.3 (PEs 0, 2 to 6)", or nothing for all PEs.
+/// Returns " of team 0.3 (PEs 0, 2 to 6)", or nothing for all PEs.
 fn of_team(group: &Group) -> String {
-    if group.stream == streams::WORLD {
+    if group.stream == stream::WORLD {
         return String::new();
     }
     let (first, last) = (group.world(0), group.world(group.size - 1));
@@ -229,10 +143,10 @@ fn of_team(group: &Group) -> String {
         (_, 1) => format!("{first} to {last}"),
         _ => format!("{first}, {} to {last}", group.world(1)),
     };
-    format!(" of team {} (PEs {pes})", streams::shown(group.stream))
+    format!(" of team {} (PEs {pes})", stream::shown(group.stream))
 }
 
-/// Arguments as text: `dest heap+0x40, nelems 4`.
+/// Returns arguments as text: `dest heap+0x40, nelems 4`.
 pub(crate) fn list(args: &[(&str, &dyn Display)]) -> String {
     args.iter().map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ")
 }

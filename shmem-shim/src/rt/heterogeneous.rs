@@ -19,7 +19,7 @@ pub(crate) enum Differs {
     CharOrder,
 }
 
-/// Tells whether, and why, the routine `name` does different things on two architectures.
+/// Returns why, if at all, the routine `name` does different things on two architectures.
 pub(crate) const fn differs(name: &str) -> Option<Differs> {
     if contains(name, "longdouble") {
         Some(Differs::LongDouble)
@@ -70,7 +70,7 @@ fn differ(name: Name, why: Differs) -> ! {
     die(name, None, format_args!("in a job of several architectures (--heterogeneous) this is refused: {why}"))
 }
 
-/// Why address `p`, which is not symmetric, is not.
+/// Returns why address `p`, which is not symmetric, is not.
 #[cold]
 pub(super) fn why_not_symmetric(p: *const u8) -> String {
     let segments = elf::symmetric_segments().unwrap_or_default();
@@ -82,13 +82,6 @@ pub(super) fn why_not_symmetric(p: *const u8) -> String {
     format!(
         "{what}, and in a job of several architectures (--heterogeneous) only memory from shmem_malloc is symmetric"
     )
-}
-
-impl Runtime {
-    /// True if PEs may be programs of several architectures.
-    pub(crate) fn heterogeneous(&self) -> bool {
-        self.job.geometry().heterogeneous
-    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! Cores of the symmetric heap routines and of address queries.
 
 use super::check::{list, shown};
+use super::members::collective;
 use super::record::{call, moved};
-use super::{Runtime, accesses, collective, die, heap, lock, ok, state};
+use super::{Runtime, accesses, die, heap, lock, ok, state};
 use crate::ctypes::*;
 use angara_protocol::calls::{Action, Meeting, Memory};
 use std::fmt::Display;
@@ -177,7 +178,7 @@ pub(crate) fn pe_accessible(name: Name, pe: int) -> int {
     known.is_some_and(|pe| s.job.ctx().reach(pe) != angara::Reach::Unreachable) as int
 }
 
-/// The allocator over the heap of a job.
+/// Returns the allocator over the heap of a job.
 pub(crate) fn heap_of(job: &angara::Job) -> heap::Heap {
     // Slices are aligned, and the heap starts behind the library's part of the slice.
     heap::Heap::new(job.heap_len(), job.heap() as usize - job.internal() as usize)

@@ -1,7 +1,7 @@
 //! Cores of put and get.
 
+use super::handles::CTX_DEFAULT;
 use super::record::{Moved, call, compound, context};
-use super::team::CTX_DEFAULT;
 use super::transfer::{Strides, Transfer};
 use super::{Runtime, bytes, die, ok, untold_state};
 use crate::ctypes::*;
@@ -388,7 +388,7 @@ pub(crate) fn fence(name: Name, ctx: shmem_ctx_t) {
         name,
         move |_, ()| Action::Fence { ctx: context(ctx) },
         move |s| {
-            if s.teams.is_live(s, name, ctx) {
+            if s.is_live(name, ctx) {
                 ok(name, None, s.job.ctx().fence());
             }
         },
@@ -401,7 +401,7 @@ pub(crate) fn quiet(name: Name, ctx: shmem_ctx_t) {
         name,
         move |_, ()| Action::Quiet { ctx: context(ctx), pe: None },
         move |s| {
-            if s.teams.is_live(s, name, ctx) {
+            if s.is_live(name, ctx) {
                 ok(name, None, s.job.ctx().quiet());
             }
         },
@@ -414,7 +414,7 @@ pub(crate) fn quiet(name: Name, ctx: shmem_ctx_t) {
 /// `target_pes` is readable for `npes` elements.
 pub(crate) unsafe fn pe_quiet(name: Name, ctx: shmem_ctx_t, target_pes: *const int, npes: usize) {
     let body = |s: &'static Runtime| {
-        if !s.teams.is_live(s, name, ctx) {
+        if !s.is_live(name, ctx) {
             return None;
         }
         let mut last = None;

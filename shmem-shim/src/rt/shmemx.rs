@@ -5,32 +5,17 @@
 //! operations on it in the same order; an operation that was started is a request, which exactly one
 //! call of wait ends.
 
+use super::group::Group;
+use super::members::{collective, collective_of};
 use super::process::pe::this;
+use super::process::requests::Request;
 use super::record::{call, compound, met};
-use super::team::Group;
-use super::{Runtime, collective, collective_of, die, lock, ok, state};
+use super::{Runtime, bytes, die, ok, state};
 use crate::ctypes::*;
-use angara::tree::{Arrival, PendingRaw, ReduceElem, ReduceOp};
+use angara::tree::{ReduceElem, ReduceOp};
 use angara_abi::order;
 use angara_net::torus::{Coords, Direction};
 use angara_protocol::calls::{Action, Meeting};
-
-/// An operation under way.
-pub(crate) enum Request {
-    Reduce(PendingRaw<'static>, usize),
-    Broadcast(Arrival<'static>),
-}
-
-/// Holds `request` until it is waited for; returns its handle.
-fn hold(request: Request) -> long {
-    let mut requests = lock(&this().requests);
-    let index = requests.iter().position(Option::is_none).unwrap_or(requests.len());
-    if index == requests.len() {
-        requests.push(None);
-    }
-    requests[index] = Some(request);
-    index as long + 1
-}
 
 /// Time since some moment in the past, which stays the same while this machine runs. The C library's own look at the
 /// clock, which debuggers such as valgrind know.
@@ -210,11 +195,11 @@ unsafe fn start_reduce(
     let (Some(op), Some(elem)) = (op, elem) else {
         die(name, None, "the operation or the type of elements is none of those in shmemx.h")
     };
-    let len = super::bytes(name, nelems, elem.bytes());
+    let len = bytes(name, nelems, elem.bytes());
     // SAFETY: the caller's contract; a pointer to nothing may be null.
     let source = if len == 0 { &[] } else { unsafe { std::slice::from_raw_parts(source, len) } };
     let pending = ok(name, None, s.job.tree(tree_id(name, tree)).all_reduce_raw_nb(op, elem, source));
-    hold(Request::Reduce(pending, len))
+    this().requests.hold(Request::Reduce(pending, len))
 }
 
 /// Starts writing `nelems` bytes at `source` of PE `pe` to `dest` of every PE of the tree.
@@ -236,14 +221,9 @@ pub(crate) unsafe fn tree_broadcast_nb(
         let (tree, place) = (s.job.tree(tree_id(name, tree)), s.place_to(name, dest, nelems));
         // SAFETY: the caller's contract.
         let arrival = ok(name, None, unsafe { tree.broadcast_nb(from, place, source, nelems) });
-        hold(Request::Broadcast(arrival))
+        this().requests.hold(Request::Broadcast(arrival))
     };
     call(name, |_, _| Action::Other, body)
-}
-
-/// No request outlives the trees it is about.
-pub(crate) fn forget_requests() {
-    lock(&this().requests).clear();
 }
 
 fn no_request(name: Name, request: long) -> ! {
@@ -252,12 +232,7 @@ fn no_request(name: Name, request: long) -> ! {
 
 /// 1 if waiting for the request would not wait.
 pub(crate) fn test(name: Name, request: long) -> int {
-    let requests = lock(&this().requests);
-    match usize::try_from(request - 1).ok().and_then(|i| requests.get(i)?.as_ref()) {
-        Some(Request::Reduce(pending, _)) => pending.test() as int,
-        Some(Request::Broadcast(arrival)) => arrival.test() as int,
-        None => no_request(name, request),
-    }
+    this().requests.test(request).unwrap_or_else(|| no_request(name, request)) as int
 }
 
 /// Waits for the request and ends it; the result of a reduction is written to `dest`.
@@ -266,8 +241,7 @@ pub(crate) fn test(name: Name, request: long) -> int {
 /// `dest` is writable for the elements of a reduction.
 pub(crate) unsafe fn wait(name: Name, request: long, dest: *mut u8) {
     compound(name, || {
-        let taken = usize::try_from(request - 1).ok().and_then(|i| lock(&this().requests).get_mut(i)?.take());
-        match taken {
+        match this().requests.take(request) {
             Some(Request::Reduce(pending, len)) => {
                 // SAFETY: the caller's contract; a pointer to nothing may be null.
                 let into = if len == 0 { &mut [] } else { unsafe { std::slice::from_raw_parts_mut(dest, len) } };

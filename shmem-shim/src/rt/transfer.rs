@@ -17,19 +17,19 @@ pub(crate) struct Transfer {
 }
 
 impl Transfer {
-    /// Elements of a C type.
+    /// Returns a transfer of elements of a C type.
     #[inline(always)]
     pub(crate) fn of<T>(dest: *mut T, source: *const T, nelems: usize) -> Transfer {
         Transfer { dest: dest.cast(), source: source.cast(), nelems, size: size_of::<T>() }
     }
 
-    /// Elements of `size` bytes.
+    /// Returns a transfer of elements of `size` bytes.
     #[inline(always)]
     pub(crate) fn sized(dest: *mut void, source: *const void, nelems: usize, size: usize) -> Transfer {
         Transfer { dest: dest.cast(), source: source.cast(), nelems, size }
     }
 
-    /// All elements, in bytes.
+    /// Returns the bytes of all elements.
     #[inline]
     pub(crate) fn len(&self, name: Name) -> usize {
         bytes(name, self.nelems, self.size)

@@ -22,9 +22,9 @@ pub(crate) const CMP_LE: int = 6;
 pub(crate) trait Waitable: order::Watched<Value = Self> + Copy + PartialOrd + Display {
     /// Some are below 0.
     const SIGNED: bool;
-    /// Its bits; those above its width do not count.
+    /// Returns its bits; those above its width do not count.
     fn bits(self) -> u64;
-    /// As the data plane is told of it.
+    /// Returns a comparison as the data plane is told of it.
     fn comparison(cmp: int, value: Self) -> Comparison {
         Comparison { width: size_of::<Self>() as u8, signed: Self::SIGNED, relation: cmp as u8, value: value.bits() }
     }
@@ -64,7 +64,7 @@ fn holds<T: Waitable>(name: Name, value: T, cmp: int, with: T) -> bool {
     }
 }
 
-/// Tells whether a variable is as wanted; what its writer put before it is there then.
+/// Returns whether a variable is as wanted; what its writer put before it is there then.
 ///
 /// # Safety
 /// `ivar` points to a live variable.
@@ -185,7 +185,7 @@ impl<T: Waitable> Group<T> {
             is_so(self.name, self.ivars.add(i), self.cmp, with)
         }
     }
-    /// Indices that take part.
+    /// Returns the indices that take part.
     ///
     /// # Safety
     /// As [`Group::included`] for every index.
@@ -193,7 +193,7 @@ impl<T: Waitable> Group<T> {
         // SAFETY: indices below nelems.
         (0..self.nelems).filter(|i| unsafe { self.included(*i) })
     }
-    /// A variable that is ready. The search starts behind the last one found, so that repeated
+    /// Returns a variable that is ready. The search starts behind the last one found, so that repeated
     /// calls report all that are ready in turn.
     ///
     /// # Safety

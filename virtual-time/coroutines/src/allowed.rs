@@ -2,7 +2,7 @@
 //! else is refused by its name.
 //!
 //! A name is here for one of these reasons: it has no state but what its arguments point to; its state is kept per PE
-//! (`libc_state`, `exit`, `start`); or it changes what a PE has for itself, such as a file that it has opened. Then it
+//! (`libc_functions`, `exit`, `start`); or it changes what a PE has for itself, such as a file that it has opened. Then it
 //! must not start a thread or a process, and not wait for one.
 
 /// Names of libc by what they are about. For `open` there also are `open64` and what fortified programs call, `__open_chk`.
@@ -290,7 +290,7 @@ fn cxx(name: &str) -> bool {
 mod tests {
     use super::*;
     use crate::refusals::why_not;
-    use crate::{exit, libc_state, start};
+    use crate::{exit, libc_functions, start};
 
     fn names() -> impl Iterator<Item = &'static str> {
         LIBC.iter().flat_map(|names| names.split_ascii_whitespace())
@@ -336,7 +336,8 @@ mod tests {
 
     #[test]
     fn twins_of_what_is_kept_per_pe_are_kept_too() {
-        let kept = |n: &str| libc_state::symbol(n).is_some() || exit::symbol(n).is_some() || start::symbol(n).is_some();
+        let kept =
+            |n: &str| libc_functions::symbol(n).is_some() || exit::symbol(n).is_some() || start::symbol(n).is_some();
         assert!(kept("fopen") && kept("strtok"));
         for name in names().filter(|n| kept(n)) {
             let twins = [

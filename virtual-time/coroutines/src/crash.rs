@@ -1,6 +1,8 @@
 //! Signals that end a PE: found on a stack of their own, they end the PE and leave the others alone.
 
-use crate::record::{CURRENT, HOST, Life, OneThread, Record};
+use crate::record::fault::{Crash, Fault};
+use crate::record::one_thread::OneThread;
+use crate::record::{CURRENT, HOST, Life, Record};
 use crate::switch;
 use std::ffi::{c_int, c_void};
 use std::io;
@@ -8,59 +10,9 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 const SIGNALS: [c_int; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGABRT];
-const FRAMES: usize = 32;
 /// Bytes of stack that are looked through for return addresses.
 const DEPTH: usize = 256 << 10;
 const SIGNAL_STACK: usize = 64 << 10;
-
-/// What ended a PE.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Crash {
-    /// Number of the signal.
-    pub signal: i32,
-    /// The address that could not be used; 0 for SIGABRT and for a canary found dead.
-    pub address: usize,
-    /// The instruction; 0 for a canary found dead.
-    pub rip: usize,
-    /// The stack was too small.
-    pub stack_overflow: bool,
-    /// Addresses in the program, the innermost first: the instruction itself if it is the program's, then what on the
-    /// stack looks like return addresses. Old ones may be among them.
-    pub frames: Vec<usize>,
-}
-
-/// The same without memory from malloc, for the handler.
-#[derive(Clone, Copy)]
-pub(crate) struct Fault {
-    signal: c_int,
-    address: usize,
-    rip: usize,
-    overflow: bool,
-    frames: [usize; FRAMES],
-    count: usize,
-}
-
-impl Fault {
-    pub(crate) const NONE: Fault =
-        Fault { signal: 0, address: 0, rip: 0, overflow: false, frames: [0; FRAMES], count: 0 };
-
-    pub(crate) fn crash(&self) -> Crash {
-        Crash {
-            signal: self.signal,
-            address: self.address,
-            rip: self.rip,
-            stack_overflow: self.overflow,
-            frames: self.frames[..self.count].to_vec(),
-        }
-    }
-
-    fn add(&mut self, frame: usize) {
-        if let Some(place) = self.frames.get_mut(self.count) {
-            *place = frame;
-            self.count += 1;
-        }
-    }
-}
 
 /// Signal by which the host takes its turn from a PE.
 const INTERRUPT: c_int = libc::SIGURG;
@@ -176,7 +128,7 @@ unsafe extern "C" fn interrupted(signal: c_int, _: *mut libc::siginfo_t, context
             WANTED.store(0, Ordering::Relaxed);
             if TELLS.load(Ordering::Acquire) == ASKED {
                 let fault = &mut (*TOLD.get()).1;
-                *fault = Fault { signal, rip, ..Fault::NONE };
+                *fault = Fault::of(signal, 0, rip);
                 look_for_frames(fault, &*pe, rip, rsp);
                 (*TOLD.get()).0 = (*pe).number;
                 TELLS.store(ANSWERED, Ordering::Release);
@@ -193,7 +145,7 @@ unsafe extern "C" fn interrupted(signal: c_int, _: *mut libc::siginfo_t, context
             switch::to_host(pe);
         } else if wanted == Wanted::End as u8 {
             let fault = &mut (*HOST.get()).fault;
-            *fault = Fault { signal, rip, ..Fault::NONE };
+            *fault = Fault::of(signal, 0, rip);
             look_for_frames(fault, &*pe, rip, rsp);
             (*pe).life = Life::Crashed(signal);
             libc::pthread_sigmask(libc::SIG_SETMASK, &context.uc_sigmask, std::ptr::null_mut());
@@ -206,11 +158,11 @@ unsafe extern "C" fn interrupted(signal: c_int, _: *mut libc::siginfo_t, context
 /// The address is in the program's own code.
 ///
 /// # Safety
-/// The PE's image lives.
+/// The PE's program lives.
 unsafe fn is_code(pe: &Record, at: usize) -> bool {
-    // SAFETY: the image outlives its PEs.
-    let image = unsafe { &*pe.image };
-    image.program().headers.iter().any(|h| {
+    // SAFETY: the program outlives its PEs.
+    let program = unsafe { &*pe.program };
+    program.headers.iter().any(|h| {
         let code = h.is_load() && h.flags & libc::PF_X != 0;
         code && (pe.base + h.vaddr + 8..pe.base + h.end()).contains(&at)
     })
@@ -232,7 +184,7 @@ unsafe extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: 
         let (rip, rsp) = (registers[libc::REG_RIP as usize] as usize, registers[libc::REG_RSP as usize] as usize);
         let address = if signal == libc::SIGABRT { 0 } else { (*info).si_addr() as usize };
         let fault = &mut (*HOST.get()).fault;
-        *fault = Fault { signal, address, rip, ..Fault::NONE };
+        *fault = Fault::of(signal, address, rip);
         let stack = (*pe).stack;
         let outside = !(stack.low..stack.top).contains(&rsp);
         let in_guard = (stack.low - stack.guard..stack.low).contains(&address);

@@ -1,28 +1,11 @@
 //! The end of a PE: its handlers, destructors, streams, and the way back to the host.
 
-use crate::libc_state::files;
+use crate::libc_functions::files;
+use crate::record::handlers::{Handler, Handlers};
 use crate::record::{CURRENT, HOST, Life, Record, current};
 use crate::switch;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::Ordering;
-
-/// A function that the program wants called at its end.
-#[derive(Clone, Copy)]
-enum Handler {
-    /// Of `atexit` and of destructors.
-    Plain(unsafe extern "C" fn(*mut c_void), *mut c_void),
-    /// Of `on_exit`.
-    WithStatus(unsafe extern "C" fn(c_int, *mut c_void), *mut c_void),
-}
-
-/// A PE's functions to call at its end.
-#[derive(Default)]
-pub(crate) struct Handlers {
-    exit: Vec<Handler>,
-    quick: Vec<Handler>,
-    /// Destructors of the image ran, or run.
-    destroyed: bool,
-}
 
 /// The function of this module for a name.
 pub(crate) fn symbol(name: &str) -> Option<usize> {
@@ -91,13 +74,13 @@ unsafe fn run(status: c_int, list: fn(&mut Handlers) -> &mut Vec<Handler>) {
 /// # Safety
 /// Called on the PE's stack.
 unsafe fn destroy() {
-    // SAFETY: the image outlives its PEs; the array lies inside it and holds functions of the program.
+    // SAFETY: the program outlives its PEs; the array lies inside the image and holds functions of the program.
     unsafe {
         let pe = current();
         if std::mem::replace(&mut pe.handlers.destroyed, true) {
             return;
         }
-        let (base, program) = (pe.base, (*pe.image).program());
+        let (base, program) = (pe.base, &*pe.program);
         let (at, count) = program.fini_array;
         for i in (0..count).rev() {
             call_entry(base + at + 8 * i);

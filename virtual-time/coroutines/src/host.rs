@@ -1,6 +1,6 @@
 //! What a host, or a library that PEs call, does to the PE that runs.
 
-use crate::libc_state::files;
+use crate::libc_functions::files;
 use crate::libc_state::variables::Variables;
 use crate::record::CURRENT;
 use crate::{Crash, Pes, crash, exit as ends};

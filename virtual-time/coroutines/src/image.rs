@@ -1,7 +1,8 @@
 //! A program with its symbols resolved, ready to be placed many times.
 
 use crate::elf::{reloc, u64_at};
-use crate::libc_state::{self, streams};
+use crate::libc_functions;
+use crate::libc_state::cxx;
 use crate::program::{COPIED, Layout, Program, Refusal};
 use crate::{PAGE, exit, start};
 use std::collections::HashMap;
@@ -202,7 +203,8 @@ impl Image {
 fn open_libraries(needed: &[String]) -> Result<(), String> {
     for name in needed.iter().filter(|n| !n.starts_with("libsma")) {
         if name.starts_with("libstdc++") {
-            streams::before_cxx()?;
+            // Its streams keep what libc's variables for the standard streams hold when it is opened.
+            cxx::open_library()?;
         }
         let text = CString::new(name.as_str()).map_err(|e| e.to_string())?;
         // SAFETY: a terminated name; constructors of the libraries that are allowed have no conditions.
@@ -230,7 +232,7 @@ fn library_symbol(name: &str) -> Option<usize> {
 
 fn symbol(name: &str, names: &Names) -> Option<usize> {
     let given = names.get(name).copied();
-    let own = || start::symbol(name).or_else(|| exit::symbol(name)).or_else(|| libc_state::symbol(name));
+    let own = || start::symbol(name).or_else(|| exit::symbol(name)).or_else(|| libc_functions::symbol(name));
     given.or_else(own).or_else(|| library_symbol(name))
 }
 

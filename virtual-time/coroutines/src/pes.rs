@@ -1,26 +1,18 @@
 //! The PEs of this thread.
 
-use crate::crash::Crash;
 use crate::image::{Image, Unwinder};
 use crate::libc_state::variables::Variables;
 use crate::libc_state::{State, streams};
+use crate::record::fault::Crash;
+use crate::record::hooks::Hooks;
 use crate::record::{CURRENT, HOST, Life, Record, StackRange};
-use crate::{PAGE, Refusal, Sink, crash, exit, start, switch, tls};
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use crate::{PAGE, Refusal, crash, exit, start, switch, tls};
+use std::ffi::{CStr, CString, c_char, c_void};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Words at the low end of a stack that show that it was too small. Zeros: fresh memory is read, and takes none.
 const CANARY: [u64; 8] = [0; 8];
-
-/// Functions of the host that PEs call on their stacks; see the rule in the crate's description.
-#[derive(Clone, Copy, Debug)]
-pub struct Hooks {
-    /// Gets what PEs write to their standard output and error.
-    pub sink: Sink,
-    /// Called when a PE's handlers and destructors ran and its streams are flushed. It may call [`crate::stand`].
-    pub at_exit: Option<extern "C" fn(status: c_int)>,
-}
 
 /// Memory for a stack.
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +21,7 @@ pub struct Stack {
     pub low: *mut u8,
     /// Bytes.
     pub len: usize,
-    /// So many of its lowest bytes, in whole pages, are made inaccessible: an overflow is found at once, for two mappings a PE.
+    /// Lowest bytes, whole pages, that are made inaccessible: an overflow is found at once, for two mappings a PE.
     /// With 0 it is found when the PE hands over.
     pub guard: usize,
 }
@@ -157,7 +149,7 @@ impl Pes {
             life: Life::Lives,
             fresh: true,
             base: slice as usize,
-            image: &raw const *self.image,
+            program: std::ptr::from_ref(program),
             stack: StackRange { low, top: (stack.low as usize + stack.len) & !15, guard },
             tls: Vec::new(),
             hooks: self.hooks,
@@ -174,7 +166,7 @@ impl Pes {
             let pointers = pe.libc.keep(start.env, &strings);
             let environ = start::lay_out(&mut pe, program.entry, start.args, &pointers);
             pe.libc
-                .open(start.number, &self.hooks, &mut self.buffers, environ, program.needs("libstdc++"))
+                .open(start.number, self.hooks.sink, &mut self.buffers, environ, program.needs("libstdc++"))
                 .map_err(refuse)?;
             pe.libc.fill_copies(slice, self.image.copies());
             if let Some(Unwinder { register, frames_at, .. }) = self.image.unwinder() {
@@ -185,7 +177,7 @@ impl Pes {
         Ok(self.records.len() - 1)
     }
 
-    /// The common strings that are not replaced by `own`.
+    /// Returns the common strings that are not replaced by `own`.
     fn environment(&self, own: &[CString]) -> Vec<*const c_char> {
         let name = |s: &CString| s.as_bytes().split(|b| *b == b'=').next().unwrap_or_default().to_vec();
         let own: Vec<_> = own.iter().map(name).collect();
@@ -238,12 +230,12 @@ impl Pes {
         self.records.len()
     }
 
-    /// There is no PE yet.
+    /// Returns whether there is no PE yet.
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()
     }
 
-    /// The program.
+    /// The program that the PEs run.
     pub fn image(&self) -> &Image {
         &self.image
     }
@@ -253,7 +245,7 @@ impl Pes {
     }
 }
 
-/// The stack pointer left the stack, or the words at its end were written over.
+/// Returns whether the stack pointer left the stack, or the words at its end were written over.
 fn overflowed(pe: &Record) -> bool {
     if !(pe.stack.low..pe.stack.top).contains(&pe.sp) {
         return true;

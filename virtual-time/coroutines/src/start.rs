@@ -29,7 +29,7 @@ unsafe extern "C" fn libc_start_main(
         if let Some(f) = rtld_fini {
             exit::cxa_atexit(f, std::ptr::null_mut(), std::ptr::null_mut());
         }
-        let (base, program) = (current().base, (*current().image).program());
+        let (base, program) = (current().base, &*current().program);
         let call = |(at, count): (usize, usize)| {
             for i in 0..count {
                 let function = ((base + at + 8 * i) as *const usize).read_unaligned();

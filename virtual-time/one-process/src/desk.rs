@@ -5,7 +5,7 @@ use crate::farewell::Copies;
 use crate::output::Output;
 use angara_abi::inside::{Host, VERSION};
 use angara_coroutines::{current_pe, stand};
-use std::cell::UnsafeCell;
+use std::cell::{Cell, OnceCell, UnsafeCell};
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::{Arc, OnceLock};
 
@@ -23,16 +23,16 @@ pub(crate) static HOST: Host = Host {
     now: &crate::watch::NOW,
 };
 
-/// What PEs and host leave for each other.
+/// What PEs and host leave for each other. All of it is in cells, for both see one desk.
 pub(crate) struct Desk {
     /// Standard output and error.
-    pub(crate) outputs: Option<[Output; 2]>,
+    outputs: UnsafeCell<Option<[Output; 2]>>,
     /// What the PE whose turn it is wants to know.
-    question: Option<Question>,
+    question: Cell<Option<Question>>,
     /// The answer for the PE whose turn it is; nothing, if nobody answers any more.
-    answer: Option<Option<Vec<u8>>>,
+    answer: Cell<Option<Option<Vec<u8>>>>,
     /// Copies of the program, and its name.
-    copies: Option<(Arc<OnceLock<Copies>>, &'static CStr)>,
+    copies: OnceCell<(Arc<OnceLock<Copies>>, &'static CStr)>,
 }
 
 /// What a PE may want to know.
@@ -43,39 +43,68 @@ pub(crate) enum Question {
     Line(usize),
 }
 
-/// The desk of this process. Only the thread of the PEs comes near it, and either a PE of it runs or the host does.
-struct OneDesk(UnsafeCell<Desk>);
+/// The desk of this process.
+struct OneDesk(Desk);
 
-// SAFETY: as said above.
+// SAFETY: only `desk` gives it out, whose callers are on the one thread of the PEs.
 unsafe impl Sync for OneDesk {}
 
-static DESK: OneDesk = OneDesk(UnsafeCell::new(Desk { outputs: None, question: None, answer: None, copies: None }));
+static DESK: OneDesk = OneDesk(Desk {
+    outputs: UnsafeCell::new(None),
+    question: Cell::new(None),
+    answer: Cell::new(None),
+    copies: OnceCell::new(),
+});
 
-/// The desk. To be called on the thread of the PEs, and not to be kept while a PE runs.
-pub(crate) fn desk() -> &'static mut Desk {
-    // SAFETY: one thread, and neither PE nor host keeps what it gets beyond its own turn.
-    unsafe { &mut *DESK.0.get() }
+/// Returns the desk.
+///
+/// # Safety
+/// Called on the thread of the PEs, where the desk stays.
+pub(crate) unsafe fn desk() -> &'static Desk {
+    &DESK.0
 }
 
 impl Desk {
-    /// The question of the PE that has just stood, if it asks one.
-    pub(crate) fn take_question(&mut self) -> Option<Question> {
+    /// Takes the question of the PE that has just stood, if it asks one.
+    pub(crate) fn take_question(&self) -> Option<Question> {
         self.question.take()
     }
 
-    /// Answers it.
-    pub(crate) fn answer(&mut self, text: Option<Vec<u8>>) {
-        self.answer = Some(text);
+    /// Leaves the answer to the last question; nothing, if nobody answers any more.
+    pub(crate) fn answer(&self, text: Option<Vec<u8>>) {
+        self.answer.set(Some(text));
     }
 
-    /// There are copies of the program `file`.
-    pub(crate) fn knows(&mut self, copies: Arc<OnceLock<Copies>>, file: &'static CStr) {
-        self.copies = Some((copies, file));
+    /// Notes that there are copies of the program `file`.
+    pub(crate) fn knows(&self, copies: Arc<OnceLock<Copies>>, file: &'static CStr) {
+        // There is one program: PEs are made once.
+        let _ = self.copies.set((copies, file));
     }
 
-    /// Where the copy begins that contains an address.
+    /// Returns where the copy begins that contains an address.
     pub(crate) fn copy_at(&self, address: usize) -> Option<usize> {
-        self.copies.as_ref()?.0.get()?.at(address)
+        self.copies.get()?.0.get()?.at(address)
+    }
+
+    /// Opens standard output and error of the PEs, or closes both.
+    pub(crate) fn set_outputs(&self, outputs: Option<[Output; 2]>) {
+        // SAFETY: references to the outputs exist in functions of `Desk` alone, which end before another begins: an output
+        // knows nothing of the desk, and lets no PE run. A PE that crashes inside one never goes on there.
+        unsafe { *self.outputs.get() = outputs };
+    }
+
+    /// Writes what a PE has written to its standard output, or to its standard error, 2.
+    pub(crate) fn write(&self, pe: u32, fd: c_int, bytes: &[u8]) {
+        // SAFETY: as in `set_outputs`.
+        if let Some([out, err]) = unsafe { &mut *self.outputs.get() } {
+            if fd == 2 { err.take(pe, bytes) } else { out.take(pe, bytes) }
+        }
+    }
+
+    /// Writes what a PE that has ended has left without an end of line.
+    pub(crate) fn finish(&self, pe: u32) {
+        // SAFETY: as in `set_outputs`.
+        unsafe { &mut *self.outputs.get() }.iter_mut().flatten().for_each(|output| output.finish(pe));
     }
 }
 
@@ -90,10 +119,12 @@ extern "C" fn line(address: usize, to: *mut u8, room: usize) -> usize {
 
 /// Stands until the question is answered. Returns the bytes of the answer; -1 if nobody answers.
 fn wait(question: Question, answer: *mut u8, room: usize) -> isize {
-    desk().question = Some(question);
+    // SAFETY: a PE calls this.
+    let desk = unsafe { desk() };
+    desk.question.set(Some(question));
     loop {
         stand();
-        match desk().answer.take() {
+        match desk.answer.take() {
             None => {}
             Some(Some(text)) if text.len() <= room => {
                 // SAFETY: the library's room, and no more of it than there is.
@@ -113,16 +144,15 @@ extern "C" fn complain(text: *const u8, len: usize) {
 
 /// Takes what a PE writes to its standard output or error.
 pub(crate) extern "C" fn sink(pe: u32, fd: c_int, bytes: *const u8, len: usize) {
-    // SAFETY: the writer's bytes.
-    let bytes = unsafe { std::slice::from_raw_parts(bytes, len) };
-    if let Some([out, err]) = &mut desk().outputs {
-        if fd == 2 { err.take(pe, bytes) } else { out.take(pe, bytes) }
-    }
+    // SAFETY: the writer's bytes; it is a PE, or the host in its stead, on the thread of the PEs.
+    let (bytes, desk) = unsafe { (std::slice::from_raw_parts(bytes, len), desk()) };
+    desk.write(pe, fd, bytes);
 }
 
 extern "C" fn find(address: usize, file: &mut *const c_char) -> usize {
-    let desk = desk();
+    // SAFETY: a PE calls this, or the library for it during its turn.
+    let desk = unsafe { desk() };
     let Some(base) = desk.copy_at(address) else { return 0 };
-    *file = desk.copies.as_ref().map_or(std::ptr::null(), |copies| copies.1.as_ptr());
+    *file = desk.copies.get().map_or(std::ptr::null(), |copies| copies.1.as_ptr());
     base
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 const SAYS: Duration = Duration::from_secs(1);
 /// How long the daemon may take to end in order.
 const IN_ORDER: Duration = Duration::from_secs(2);
-/// After so many seconds the system ends the process, if what is done here needs a lock that the PE holds.
+/// After this many seconds the system ends the process, if what is done here needs a lock that the PE holds.
 const AT_MOST: u32 = 5;
 
 /// Where copies of a program lie, and its file.
@@ -27,7 +27,7 @@ pub(crate) struct Copies {
 }
 
 impl Copies {
-    /// Where the copy begins that contains an address.
+    /// Returns where the copy begins that contains an address.
     pub(crate) fn at(&self, address: usize) -> Option<usize> {
         let number = address.checked_sub(self.first)? / self.bytes;
         (number < self.count).then_some(self.first + number * self.bytes)

@@ -35,7 +35,6 @@ pub(crate) fn inherited() -> Result<(UnixStream, File), String> {
 }
 
 impl Link {
-    /// Of a socket.
     pub(crate) fn new(stream: &UnixStream) -> io::Result<Link> {
         let nowhere = Some(File::options().write(true).open("/dev/null")?);
         Ok(Link(Arc::new(Mutex::new(Said { stream: stream.try_clone()?, ended: Vec::new(), nowhere }))))
@@ -50,7 +49,7 @@ impl Link {
         self.said().say(&FromPes::Ready);
     }
 
-    /// There are so many PEs.
+    /// Notes that there are `pes` PEs.
     pub(crate) fn starts(&self, pes: u32) {
         self.said().ended = vec![false; pes as usize];
     }
@@ -76,7 +75,7 @@ impl Link {
         said.close_outputs();
     }
 
-    /// All PEs have ended.
+    /// Lets the launcher see the end of both outputs: all PEs have ended.
     pub(crate) fn close_outputs(&self) {
         self.said().close_outputs();
     }

@@ -32,7 +32,7 @@ impl Output {
         Output { to, label, lines: BTreeMap::new(), open: None }
     }
 
-    /// A PE has written.
+    /// Takes what a PE has written.
     pub(crate) fn take(&mut self, pe: u32, bytes: &[u8]) {
         if !self.label {
             return self.write(bytes);
@@ -49,7 +49,7 @@ impl Output {
         self.labelled(pe, &whole);
     }
 
-    /// A PE has ended: what it has left without an end of line goes out.
+    /// Writes what a PE that has ended has left without an end of line.
     pub(crate) fn finish(&mut self, pe: u32) {
         let rest = self.lines.get_mut(&pe).map(|line| std::mem::take(&mut line.pending)).unwrap_or_default();
         if !rest.is_empty() {

@@ -1,6 +1,6 @@
 //! The PEs of a job, for the data plane: made when they are let run for the first time, on the data plane's own thread.
 
-use crate::desk::{self, Question, desk, sink};
+use crate::desk::{self, Desk, Question, desk, sink};
 use crate::farewell::Copies;
 use crate::lines::{Lines, Which};
 use crate::link::Link;
@@ -55,6 +55,7 @@ pub(crate) struct Turns {
 /// PEs that can run.
 pub(crate) struct Made {
     pes: Pes,
+    desk: &'static Desk,
     library: &'static Library,
     turn: extern "C" fn(*const c_void),
     guests: Vec<Guest>,
@@ -104,14 +105,15 @@ impl Coroutines for Turns {
                 Err(TryRecvError::Disconnected) => None,
             };
             guest.answer = None;
-            desk().answer(text);
+            made.desk.answer(text);
         }
         match made.run(pe, &self.watched) {
-            Event::Yielded => match desk().take_question() {
+            Event::Yielded => match made.desk.take_question() {
                 None => Resumed::Stands,
                 Some(Question::Daemon(text)) => self.ask(pe, text),
                 Some(Question::Line(address)) => {
-                    desk().answer(Some(made.place(address, true, Which::Outermost).into_bytes()));
+                    let text = made.place(address, true, Which::Outermost);
+                    made.desk.answer(Some(text.into_bytes()));
                     self.resume(pe)
                 }
             },
@@ -139,8 +141,9 @@ impl Coroutines for Turns {
 impl Turns {
     /// Passes a PE's question on to the daemon.
     fn ask(&mut self, pe: usize, text: &[u8]) -> Resumed {
+        let Some(made) = &mut self.made else { return Resumed::Waits };
         let Ok(request) = serde_json::from_slice::<AdapterRequest>(text) else {
-            desk().answer(None);
+            made.desk.answer(None);
             return Resumed::Stands;
         };
         let (tell, told) = std::sync::mpsc::channel();
@@ -148,25 +151,21 @@ impl Turns {
             // Nobody listens whose PE has been given up.
             let _ = tell.send(serde_json::to_vec(&reply).expect("plain data"));
         };
-        if let Some(made) = &mut self.made {
-            made.guests[pe].answer = Some(told);
-            if let AdapterRequest::Abort { orderly: true, .. } = request {
-                made.ends = Some(pe);
-            }
+        made.guests[pe].answer = Some(told);
+        if let AdapterRequest::Abort { orderly: true, .. } = request {
+            made.ends = Some(pe);
         }
         // A daemon that has gone drops the question, which answers it.
         let _ = self.wishes.send(Wish::Ask(pe, request, Box::new(answer)));
         Resumed::Waits
     }
 
-    /// A PE's program has ended, as a process would with this status.
+    /// Notes that a PE's program has ended, as a process would with this status.
     fn has_ended(&mut self, pe: usize, raw: i32) -> Resumed {
         let Some(made) = &mut self.made else { return Resumed::Waits };
         made.guests[pe].ended = true;
         made.left -= 1;
-        for output in desk().outputs.iter_mut().flatten() {
-            output.finish(pe as u32);
-        }
+        made.desk.finish(pe as u32);
         // The launcher hears of it when the daemon knows: it may ask for totals then.
         let link = self.link.clone();
         let _ = self.wishes.send(Wish::Gone(pe, Box::new(move || link.ended(pe, raw))));
@@ -176,27 +175,25 @@ impl Turns {
                 if !std::mem::replace(&mut made.guests[other].ended, true) {
                     made.left -= 1;
                     made.pes.flush(other);
-                    desk().outputs.iter_mut().flatten().for_each(|output| output.finish(other as u32));
+                    made.desk.finish(other as u32);
                     self.link.ended(other, raw);
                 }
             }
         }
         if made.left == 0 {
-            desk().outputs = None;
+            made.desk.set_outputs(None);
             self.link.close_outputs();
         }
         Resumed::Waits
     }
 
-    /// Says how a PE has crashed, as far as its launcher cannot know it; whether it has been interrupted.
+    /// Says how a PE has crashed, as far as its launcher cannot know it. Returns whether it has been interrupted.
     fn tell(&mut self, pe: usize, crash: &Crash) -> bool {
         let Some(made) = &mut self.made else { return false };
         // The first is the instruction itself where that is the program's.
         let frame = crash.frames.first().map(|at| made.place(*at, *at != crash.rip, Which::Innermost));
         let (text, interrupted) = self.watched.describe(crash, pe, frame);
-        if let Some([_, err]) = &mut desk().outputs {
-            err.take(pe as u32, text.as_bytes());
-        }
+        made.desk.write(pe as u32, 2, text.as_bytes());
         interrupted
     }
 }
@@ -207,7 +204,7 @@ fn refused(why: impl std::fmt::Display) -> Why {
     (why.to_string(), "run it with --pes-as processes".into())
 }
 
-/// A function of a library that is loaded into this process.
+/// Returns a function of a library that is loaded into this process.
 fn symbol(name: &CStr) -> Result<*mut c_void, Why> {
     // SAFETY: a name that ends with 0.
     let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
@@ -262,15 +259,13 @@ impl Made {
         let images = seats.job.images();
         prepare_code(images).map_err(|e| refused(format!("memory for copies of the program cannot be code: {e}")))?;
         Pes::install_handlers().map_err(refused)?;
-        // SAFETY: the process's own outputs, which stay open.
-        let own = |fd| unsafe { std::os::fd::BorrowedFd::borrow_raw(fd) };
-        desk().outputs = Some([1, 2].map(|fd| Output::new(own(fd), start.label)));
+        let desk = open_desk(start.label);
         let name: &'static CStr =
             Box::leak(CString::new(file.as_os_str().as_bytes()).map_err(refused)?.into_boxed_c_str());
         let (first, bytes, count) = (images.at as usize, layout.slice_bytes, start.pes as usize);
         // Nobody has set it before: PEs are made once.
         let _ = copies.set(Copies { first, bytes, count, file: file.clone() });
-        desk().knows(copies.clone(), name);
+        desk.knows(copies.clone(), name);
         let hooks = Hooks { sink, at_exit: Some(library.ended) };
         let mut pes = Pes::new(image, hooks, environment()).map_err(refused)?;
         let guard = if start.pes as usize <= mappings() / GUARD_SHARE { GUARD } else { 0 };
@@ -311,12 +306,23 @@ impl Made {
             guests.push(Guest { library: guest, clock, answer: None, ended: false });
         }
         let left = guests.len();
-        Ok(Made { pes, library, turn, guests, left, ends: None, lines: Lines::of(&file), _seats: seats, _arena: arena })
+        Ok(Made {
+            pes,
+            desk,
+            library,
+            turn,
+            guests,
+            left,
+            ends: None,
+            lines: Lines::of(&file),
+            _seats: seats,
+            _arena: arena,
+        })
     }
 
-    /// The line of an address of the program.
+    /// Returns the line of an address of the program.
     fn place(&mut self, address: usize, returns: bool, which: Which) -> String {
-        match desk().copy_at(address) {
+        match self.desk.copy_at(address) {
             Some(base) => self.lines.place(address - base, returns, which),
             None => format!("{address:#x}"),
         }
@@ -338,7 +344,17 @@ impl Made {
     }
 }
 
-/// How many mappings this process may have.
+/// Returns the desk, with the process's own outputs for those of the PEs, which this thread makes.
+fn open_desk(label: bool) -> &'static Desk {
+    // SAFETY: the process's own outputs, which stay open.
+    let own = |fd| unsafe { std::os::fd::BorrowedFd::borrow_raw(fd) };
+    // SAFETY: PEs are made on the thread on which they run.
+    let desk = unsafe { desk() };
+    desk.set_outputs(Some([1, 2].map(|fd| Output::new(own(fd), label))));
+    desk
+}
+
+/// Returns the number of mappings that this process may have.
 fn mappings() -> usize {
     let text = std::fs::read_to_string("/proc/sys/vm/max_map_count").ok();
     text.and_then(|text| text.trim().parse().ok()).unwrap_or(MAPPINGS)
@@ -349,7 +365,7 @@ fn no_stacks(start: &StartPes, e: &std::io::Error) -> Why {
     (why, "start fewer PEs, or give them smaller stacks (ulimit -s)".into())
 }
 
-/// Copies of a program are data and code.
+/// Lets copies of a program be code as well as data.
 fn prepare_code(images: Part) -> std::io::Result<()> {
     use rustix::mm::{MprotectFlags, mprotect};
     let all = MprotectFlags::READ | MprotectFlags::WRITE | MprotectFlags::EXEC;
@@ -358,7 +374,7 @@ fn prepare_code(images: Part) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Variables that all PEs have: those of this process without what is for itself alone. What is preloaded is this process's
+/// Returns the variables that all PEs have: those of this process without what is for itself alone. What is preloaded is this process's
 /// clock.
 fn environment() -> Vec<CString> {
     let own = [angara_protocol::inside::ENV_DESCRIPTORS, "LD_PRELOAD"];
@@ -370,12 +386,12 @@ fn variable(name: &OsStr, value: &OsStr) -> Option<CString> {
     CString::new([name.as_bytes(), value.as_bytes()].join(&b'=')).ok()
 }
 
-/// Those that one PE has.
+/// Returns the variables that one PE has.
 fn variables(launch: &Launch) -> Vec<CString> {
     launch.to_env().into_iter().filter_map(|(name, value)| variable(OsStr::new(name), &value)).collect()
 }
 
-/// The program's segments as they lie in one copy. The constants' copies for others stand behind the variables.
+/// Returns the program's segments as they lie in one copy. The constants' copies for others stand behind the variables.
 fn segments_of(segments: &[angara_coroutines::Segment], slice: usize) -> Vec<Segment> {
     let one =
         |s: &angara_coroutines::Segment| Segment { start: slice + s.offset_in_image, len: s.len, writable: s.writable };

@@ -42,7 +42,7 @@ impl Watched {
             stopped: AtomicBool::new(false),
         }
     }
-    /// The turn of a PE begins, or goes on.
+    /// Notes that the turn of a PE begins, or goes on.
     pub(crate) fn begins(&self, pe: usize) {
         self.pe.store(pe, Ordering::Relaxed);
         if self.paused.load(Ordering::Relaxed) == NOBODY {
@@ -51,7 +51,7 @@ impl Watched {
             self.paused.store(NOBODY, Ordering::Relaxed);
         }
     }
-    /// It ends, or pauses. Others do nothing in a pause but leave notes.
+    /// Notes that it ends, or pauses. Others do nothing in a pause but leave notes.
     pub(crate) fn ends(&self, pe: usize, paused: bool) {
         if paused {
             self.paused.store(pe, Ordering::Relaxed);
@@ -63,7 +63,7 @@ impl Watched {
         self.wanted.clone()
     }
 
-    /// Interrupts whichever PE has its turn now, because of `why`; true if it is interrupted, or has come back by itself. Not so
+    /// Interrupts whichever PE has its turn now, because of `why`. Returns whether it is interrupted, or has come back by itself: not
     /// if it stays in a function of a library, where nothing can be left: locks may be held.
     pub(crate) fn interrupt(&self, why: &str) -> bool {
         let turn = self.turns.load(Ordering::Acquire);
@@ -82,13 +82,13 @@ impl Watched {
         true
     }
 
-    /// The PE that has its turn, if one does.
+    /// Returns the PE that has its turn, if one does.
     pub(crate) fn whose_turn(&self) -> Option<usize> {
         let [runs, paused] = [&self.pe, &self.paused].map(|pe| pe.load(Ordering::Acquire));
         [runs, paused].into_iter().find(|pe| *pe != NOBODY)
     }
 
-    /// The turn of this number is.
+    /// Returns whether the turn of this number is over.
     fn is_over(&self, turn: u64) -> bool {
         let nobody = self.pe.load(Ordering::Acquire) == NOBODY && self.paused.load(Ordering::Relaxed) == NOBODY;
         nobody || self.turns.load(Ordering::Acquire) != turn
@@ -120,16 +120,16 @@ impl Watched {
         }
     }
 
-    /// No PE is let run any more.
+    /// Says that no PE is let run any more.
     pub(crate) fn stop(&self) {
         self.stopped.store(true, Ordering::Release);
     }
-    /// See there.
+    /// Returns whether [`Watched::stop`] was called.
     pub(crate) fn has_stopped(&self) -> bool {
         self.stopped.load(Ordering::Acquire)
     }
 
-    /// One line about a PE that a signal has ended, at a place of the program; whether it was interrupted.
+    /// Returns one line about a PE that a signal has ended, at a place of the program; whether it was interrupted.
     pub(crate) fn describe(&self, crash: &Crash, pe: usize, place: Option<String>) -> (String, bool) {
         let at = place.map(|place| format!(" at {place}")).unwrap_or_default();
         if crash.signal == libc::SIGURG {

@@ -1,10 +1,12 @@
 //! Calls by which programs ask for signals at a time.
 
-use crate::clocks::{self, EPOCH, S};
-use crate::real::real;
+use crate::clocks::{self, EPOCH};
+use crate::passing::pass;
+use crate::program::program;
+use crate::real::{fail, real};
 use crate::sleeps::{picoseconds, to_timespec};
 use crate::timers::{self, Does, Setting, seconds_left};
-use crate::{BEGIN_AT, LATEST, NS, US, fail, pass, program};
+use crate::units::{BEGIN_AT, LATEST, NS, S, US};
 use angara_abi::program_clock::READ_COST;
 use libc::{c_int, c_uint, c_void, clockid_t, itimerspec, itimerval, sigevent, timeval, useconds_t};
 use std::sync::atomic::{AtomicU8, Ordering};

@@ -1,11 +1,12 @@
 //! Clocks of the program.
 
-use crate::{BEGIN_AT as BEGIN, NS, US, fail, pass, program};
+use crate::passing::pass;
+use crate::program::program;
+use crate::real::fail;
+use crate::units::{BEGIN_AT as BEGIN, NS, S, US};
 use angara_abi::program_clock::READ_COST;
 use libc::{c_int, c_long, clock_t, clockid_t, rusage, time_t, timespec, timeval, tms};
 
-/// Picoseconds of a second.
-pub(crate) const S: u64 = 1_000_000_000_000;
 /// Seconds of the calendar when the monotonic clock is 0: 2026-01-01 00:00:00 UTC.
 pub(crate) const EPOCH: i64 = 1_767_225_600;
 /// Clock tick of `times`, in picoseconds.
@@ -14,7 +15,7 @@ const TICK: u64 = 10_000_000_000;
 /// A number between those of clocks that Linux no longer has a clock for.
 const SGI_CYCLE: clockid_t = 10;
 
-/// A clock after a look at it, as (seconds, picoseconds).
+/// Returns a clock after a look at it, as (seconds, picoseconds).
 fn read(clock: clockid_t) -> (i64, u64) {
     let now = pass(READ_COST);
     let (base, at) = match clock {
@@ -160,7 +161,7 @@ pub(crate) unsafe extern "C" fn getrusage(who: c_int, to: *mut rusage) -> c_int 
     result
 }
 
-/// Nanoseconds of the wall's monotonic clock when so many picoseconds of it have passed.
+/// Returns the nanoseconds of the wall's monotonic clock when `ps` picoseconds of it have passed.
 pub(crate) fn on_the_wall(ps: u64) -> u64 {
     let mut now = timespec { tv_sec: 0, tv_nsec: 0 };
     real(libc::CLOCK_MONOTONIC, &raw mut now);

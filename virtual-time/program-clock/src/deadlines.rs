@@ -1,11 +1,12 @@
 //! Waiting until a time of a clock: for locks, semaphores, condition variables, threads and messages. What comes before is
 //! told at once; the time comes when all threads of the process wait.
 
-use crate::clocks::{self, EPOCH, S};
-use crate::real::real;
+use crate::clocks::{self, EPOCH};
+use crate::program::program;
+use crate::real::{fail, real};
 use crate::threads::{Ended, cancellable, nanoseconds, order, wait};
+use crate::units::{BEGIN_AT, LATEST, NS, S};
 use crate::wakes::Wakes;
-use crate::{BEGIN_AT, LATEST, NS, fail, program};
 use libc::{c_char, c_int, c_uint, c_void, clockid_t, mqd_t, pthread_t, size_t, ssize_t, timespec};
 
 /// Any of the objects that are waited for.
@@ -33,7 +34,7 @@ pub(crate) fn deadline(clock: clockid_t, at: At) -> Option<u64> {
     Some(s.saturating_mul(S).saturating_add(ns * NS).saturating_sub(BEGIN_AT).min(LATEST))
 }
 
-/// Returns what a clock on the wall says so many nanoseconds from now.
+/// Returns what a clock on the wall says `ns` nanoseconds from now.
 pub(crate) fn wall(clock: clockid_t, ns: u64) -> timespec {
     let (mut now, more) = (nanoseconds(0), nanoseconds(ns));
     clocks::real(clock, &raw mut now);

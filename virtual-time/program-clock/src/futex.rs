@@ -1,11 +1,12 @@
 //! `syscall(SYS_futex, …)` with a time limit, as libstdc++ and Rust's standard library wait. Other system calls pass by.
 
 use crate::deadlines::{deadline, wall};
-use crate::real::{FUTEX_PRIVATE, FUTEX_WAIT, FUTEX_WAKE, kernel_futex, system_call};
+use crate::passing::from_now;
+use crate::program::program;
+use crate::real::{FUTEX_PRIVATE, FUTEX_WAIT, FUTEX_WAKE, fail, kernel_futex, system_call};
 use crate::sleeps::picoseconds;
 use crate::threads::{Ended, wait};
 use crate::wakes::Wakes;
-use crate::{fail, from_now, program};
 use libc::{c_long, timespec};
 
 const FUTEX_LOCK_PI: c_long = 6;

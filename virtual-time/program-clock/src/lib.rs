@@ -14,7 +14,9 @@ mod alarms;
 mod clocks;
 mod deadlines;
 mod futex;
+mod passing;
 mod pauses;
+mod program;
 mod random;
 mod real;
 mod sleeps;
@@ -22,35 +24,17 @@ mod threads;
 mod timers;
 #[cfg(target_arch = "x86_64")]
 mod tsc;
+mod units;
 mod waits;
 mod wakes;
 
-use angara_abi::program_clock::ProgramClock;
-use threads::{order, turns};
-
-/// Picoseconds of a nanosecond and of a microsecond.
-const NS: u64 = 1_000;
-const US: u64 = 1_000_000;
-/// Reading of the monotonic clock when a program begins, in picoseconds.
-const BEGIN_AT: u64 = clocks::S;
-
-/// The end of virtual time, after about 27 days: nothing that a program asks for is later, and a program that comes here is
-/// ended with a word.
-const LATEST: u64 = 1 << 61;
-
-/// Real until the program itself begins: what libraries measure while they are loaded, they measure on the wall.
-static CLOCK: ProgramClock = ProgramClock::of(Some(threads::ALL));
-
-/// The clock of the program that the calling thread runs: of this process, or of the PE whose turn it is.
-fn program() -> &'static ProgramClock {
-    turns::this().map_or(&CLOCK, |turn| &turn.clock)
-}
-
-/// The same for the driver ([`angara_abi::program_clock::SYMBOL`]).
-#[unsafe(no_mangle)]
-pub extern "C" fn angara_program_clock() -> &'static ProgramClock {
-    program()
-}
+use angara_abi::program_clock::{Call, ProgramClock};
+use program::program;
+use std::cell::Cell;
+use std::sync::atomic::AtomicU64;
+use threads::driver::ALL;
+use threads::turns::Turn;
+use threads::{order, places};
 
 /// Run by the loader before the program: what this process forks has real time.
 #[used]
@@ -68,48 +52,19 @@ extern "C" fn begin() {
 unsafe extern "C" fn in_child() {
     program().becomes_real();
     timers::forget_all();
-    threads::forget_all();
+    places::forget_all();
     order::forget_all();
     #[cfg(target_arch = "x86_64")]
     tsc::in_child();
 }
 
-/// Lets `ps` picoseconds pass in the program. Returns the time then.
-fn pass(ps: u64) -> u64 {
-    if program().is_in_call() {
-        // Reads of clocks by a message-passing library inside a call are part of the call's time.
-        return program().now();
-    }
-    order::take();
-    program().pass_computing();
-    program().pass(ps);
-    if program().is_ahead() {
-        program().stand_until(program().now());
-    }
-    program().passed();
-    program().now()
-}
-
-/// The time so many picoseconds from now. Threads that have turns ask in order.
-fn from_now(ps: u64) -> u64 {
-    order::take();
-    program().now().saturating_add(ps)
-}
-
-/// Ends the program, which has slept or waited until [`LATEST`].
-fn end_of_time() -> ! {
-    let (days, s) = (LATEST / clocks::S / 86_400, LATEST / clocks::S);
-    angara_protocol::complain!(
-        "angara: virtual time ends after {days} days ({s} s), and this program sleeps, or waits for a time, beyond that: sleep \
-         shorter, or by the clock on the wall (leave --clock virtual out)"
-    );
-    // SAFETY: takes a number. Handlers that run at exit would sleep again.
-    unsafe { libc::_exit(1) }
-}
-
-/// Sets `errno`.
-fn fail(errno: i32) -> i32 {
-    // SAFETY: the thread's own `errno`.
-    unsafe { *libc::__errno_location() = errno };
-    -1
+/// Makes the clock of PE `pe`, which stays until the process ends ([`angara_abi::program_clock::PE_SYMBOL`]).
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn angara_clock_pe(pe: u32) -> *const Turn {
+    Box::into_raw(Box::new(Turn {
+        clock: ProgramClock::of(Some(ALL)),
+        inside: Cell::new(0),
+        call: Cell::new(Call::OUTSIDE),
+        stream: AtomicU64::new(random::start(pe.into(), 0)),
+    }))
 }

@@ -1,10 +1,12 @@
 //! Waiting for signals: a PE's timers are what can send it one in virtual time, so it sleeps until the next of them. Without
 //! one it is the kernel that waits.
 
+use crate::passing::from_now;
+use crate::program::program;
+use crate::real::fail;
 use crate::sleeps::{picoseconds, sleep_for};
 use crate::threads::{Ended, nanoseconds, wait};
 use crate::timers::handled;
-use crate::{fail, from_now, program};
 use libc::{c_int, siginfo_t, sigset_t, timespec};
 
 /// Bytes of the kernel's signal set.

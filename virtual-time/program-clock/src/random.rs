@@ -1,9 +1,9 @@
 //! Random numbers that `angara run --seed` decides: what libc and the kernel are asked for is drawn by the seed and the
 //! number of the PE. So a program that seeds its own generator, or Python's and Rust's hashes, with them runs as before.
 
-use crate::real::real;
+use crate::program::program;
+use crate::real::{fail, real};
 use crate::threads::turns;
-use crate::{fail, program};
 use angara_abi::program_clock::ENV_SEED;
 use angara_abi::random::{STEP, mix};
 use angara_protocol::launch::ENV_PE;

@@ -44,3 +44,10 @@ pub(crate) fn system_call(number: c_long, a: [c_long; 6]) -> c_long {
 pub(crate) fn kernel_futex(arguments: [c_long; 6]) -> c_long {
     system_call(libc::SYS_futex, arguments)
 }
+
+/// Sets `errno`, and returns -1.
+pub(crate) fn fail(errno: i32) -> i32 {
+    // SAFETY: the thread's own `errno`.
+    unsafe { *libc::__errno_location() = errno };
+    -1
+}

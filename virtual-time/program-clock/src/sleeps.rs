@@ -1,13 +1,16 @@
 //! Sleeping lets virtual time pass, and real time only as far as others need it.
 
-use crate::clocks::{self, S};
+use crate::clocks;
 use crate::deadlines::deadline;
+use crate::passing::{from_now, pass};
+use crate::program::program;
+use crate::real::fail;
 use crate::threads::{Ended, cancellable, give_way, nanoseconds, order, wait};
-use crate::{LATEST, NS, fail, from_now, pass, program};
+use crate::units::{LATEST, NS, S};
 use angara_abi::program_clock::YIELD_COST;
 use libc::{c_int, c_uint, clockid_t, timespec, useconds_t};
 
-/// Lets so many picoseconds pass, and everybody else come as far; fewer if the handler of a signal has run before: then
+/// Lets `ps` picoseconds pass, and everybody else come as far; fewer if the handler of a signal has run before: then
 /// what is left is the error.
 pub(crate) fn sleep_for(ps: u64) -> Result<(), u64> {
     if ps == 0 {

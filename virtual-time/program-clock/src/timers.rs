@@ -1,8 +1,8 @@
 //! Timers that send signals. They are due at virtual times: the signal is raised where this PE's clock is read, or where
 //! it goes on after it has stood, and has passed the time. So it comes at the same point of every run.
 
-use crate::clocks::S;
-use crate::{NS, program};
+use crate::program::program;
+use crate::units::{NS, S};
 use libc::{c_int, c_void, sigset_t};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -29,7 +29,7 @@ struct Timer {
     does: Does,
     /// Picoseconds of the clock when it is due; `None` if it is not armed.
     at: Option<u64>,
-    /// And again after so many each; 0 for once.
+    /// Time after which it is due again, each time; 0 for once.
     every: u64,
     /// How often it was due beyond the first time when its signal was sent last.
     overrun: u64,

@@ -4,9 +4,11 @@
 //! Reads by libc and by the kernel's own pages are real: the handler lets them pass. A program's own handler of
 //! `SIGSEGV` is kept behind ours. Programs that are started from here have the counter again.
 
+use crate::passing::pass;
+use crate::program::program;
 use crate::real::real;
 use crate::timers::SI_KERNEL;
-use crate::{BEGIN_AT, NS, pass, program};
+use crate::units::{BEGIN_AT, NS};
 use angara_abi::program_clock::{ENV_TSC, READ_COST};
 use libc::{c_char, c_int, c_void, sigaction as Action, sighandler_t, siginfo_t, sigset_t, ucontext_t};
 use std::cell::UnsafeCell;

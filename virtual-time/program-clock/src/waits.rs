@@ -1,10 +1,12 @@
 //! Waiting for descriptors and the like with a time limit. They are looked at again and again until the limit has passed in
 //! virtual time. Without a limit the program's timers pass, which may interrupt the wait; then it is the kernel that waits.
 
-use crate::real::real;
+use crate::passing::from_now;
+use crate::program::program;
+use crate::real::{fail, real};
 use crate::sleeps::picoseconds;
 use crate::threads::{Ended, cancellable, nanoseconds, order, wait};
-use crate::{LATEST, NS, US, fail, from_now, program};
+use crate::units::{LATEST, NS, US};
 use libc::{c_int, c_void, epoll_event, fd_set, mmsghdr, nfds_t, pollfd, sembuf, sigset_t, size_t, timespec, timeval};
 
 /// Asks `look` with limits on the wall, in nanoseconds, until it finds something; nothing when `limit` picoseconds have passed.
@@ -42,7 +44,7 @@ fn errno() -> c_int {
     unsafe { *libc::__errno_location() }
 }
 
-/// Calls with so many nanoseconds, or without a limit.
+/// Calls with a limit in nanoseconds, or without one.
 fn with_time<R>(ns: Option<u64>, call: impl FnOnce(*const timespec) -> R) -> R {
     let limit = ns.map(nanoseconds);
     call(limit.as_ref().map_or(std::ptr::null(), std::ptr::from_ref))
@@ -160,7 +162,7 @@ impl Sets {
         for i in 0..3 {
             let (from, to) = (sets.sets[i], sets.copy(i));
             if !from.is_null() {
-                // SAFETY: the caller's set has so many words, and the copy is of that size.
+                // SAFETY: the caller's set has as many words, and the copy is of that size.
                 unsafe { std::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len()) };
             }
         }

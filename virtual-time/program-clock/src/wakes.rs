@@ -47,7 +47,7 @@ impl Watch {
     pub(crate) fn are_more(&self) -> bool {
         self.wakes.count.load(Ordering::SeqCst) != self.before
     }
-    /// Waits until somebody is woken, for so many nanoseconds on the wall at most; whether somebody was.
+    /// Waits until somebody is woken, for `ns` nanoseconds on the wall at most. Returns whether somebody was.
     pub(crate) fn wait(&self, ns: u64) -> bool {
         let limit = nanoseconds(ns);
         if ns > 0 && !self.are_more() {

@@ -4,15 +4,16 @@
 //! straight there by put and is followed by a signal; only sizes and partial sums travel through
 //! mailboxes. All of it is counted as class `sync`.
 
-use super::p2p::{internal, word};
-use super::streams;
+use super::area::{internal, word};
 use super::table::{How, What};
 use crate::ctypes::*;
 use crate::rt::check::{list, shown};
 use crate::rt::record::{call, exchanged, met};
-use crate::rt::team::{Group, Members, Set, TEAM_INVALID};
+use crate::rt::teams::group::Group;
+use crate::rt::teams::handles::TEAM_INVALID;
+use crate::rt::teams::members::{Collective, Members, Set, collective, collective_of};
 use crate::rt::transfer::{Strides, Transfer};
-use crate::rt::{Collective, Runtime, bytes, collective, collective_of, die, ok};
+use crate::rt::{Runtime, bytes, die, ok};
 use angara::Place;
 use angara_abi::order;
 use angara_protocol::calls::{Action, Meeting};
@@ -26,43 +27,6 @@ fn shift(place: Place, by: usize) -> Place {
 }
 
 impl Runtime {
-    /// My number in a group I am in.
-    pub(crate) fn my_index(&self, name: Name, group: &Group) -> usize {
-        match group.index(self.me) {
-            Some(i) => i,
-            None => die(name, None, "this PE is not a member of the team"),
-        }
-    }
-
-    /// Returns when every PE of the group has arrived, and what they had sent has. It completes nothing at its senders,
-    /// so among all PEs half a barrier does.
-    pub(crate) fn group_sync(&self, name: Name, group: &Group) {
-        let n = group.size;
-        if self.is_world(group) {
-            ok(name, None, self.job.barrier(true));
-            return;
-        }
-        let me = self.my_index(name, group);
-        // Dissemination: after round k each PE has heard, directly or not, of 2^(k+1) PEs.
-        let mut distance = 1;
-        while distance < n {
-            self.signal(name, group.stream, group.world((me + distance) % n));
-            self.await_signal(name, group.stream, group.world((me + n - distance) % n));
-            distance *= 2;
-        }
-    }
-
-    /// All PEs.
-    pub(crate) fn world(&self) -> Group {
-        Group { start: 0, stride: 1, size: self.n, stream: streams::WORLD }
-    }
-
-    /// The group may use what exists once: the job's barrier and the routers' tree. Another thread may be
-    /// in a collective of another team of all PEs.
-    pub(crate) fn is_world(&self, group: &Group) -> bool {
-        group.size == self.n && group.stream == streams::WORLD
-    }
-
     fn agree_on_gather(&self, name: Name, group: &Group, dest: *mut u8, nelems: Option<usize>) {
         self.agree(name, group, || match nelems {
             Some(n) => list(&[("dest", &shown(self, dest)), ("nelems", &n)]),
@@ -113,7 +77,7 @@ impl Runtime {
             return;
         }
         let place = self.place_to(name, dest, len);
-        if self.choose(What::Broadcast, group, len) == Some(How::Flat) {
+        if self.table.choose(What::Broadcast, group.size, len) == Some(How::Flat) {
             if me != root {
                 return self.await_signal(name, group.stream, group.world(root));
             }
@@ -162,7 +126,7 @@ impl Runtime {
         let place = self.place_to(name, dest, bytes(name, len, n));
         // SAFETY: my block of the destination.
         unsafe { std::ptr::copy(source, dest.add(me * len), len) };
-        if self.choose(What::Fcollect, group, len) == Some(How::Flat) {
+        if self.table.choose(What::Fcollect, group.size, len) == Some(How::Flat) {
             for pe in (1..n).map(|i| group.world((me + i) % n)) {
                 // SAFETY: the caller's contract.
                 unsafe { self.put_sync(name, pe, shift(place, me * len), source, len) };
@@ -332,7 +296,7 @@ pub(crate) unsafe fn broadcast(name: Name, team: shmem_team_t, what: Transfer, r
         }
         // SAFETY: the caller's contract.
         unsafe {
-            match s.tree_for(&group, s.choose(What::Broadcast, &group, len)) {
+            match s.tree_for(&group, s.table.choose(What::Broadcast, group.size, len)) {
                 Some(tree) => {
                     let place = s.place_to(name, dest, len);
                     ok(name, None, tree.broadcast(group.world(root), place, source, len));

@@ -26,7 +26,7 @@ pub(crate) struct Op {
     pub(crate) tree: Option<InRouters>,
 }
 
-/// Changes so many elements in place.
+/// Changes a number of elements in place.
 type InPlace = unsafe fn(*mut u8, usize);
 
 /// An operation of the routers that does the same on integers.

@@ -6,200 +6,13 @@
 //! because two PEs that belong to both call them in one order, unless several threads do: then only the team of
 //! all PEs uses these words, and the others have [`super::streams`]. Everything goes through put, so the same
 //! code runs on every engine.
-//!
-//! ```text
-//! 0        4096 (in large jobs the end of what other jobs have)
-//! | words | signals 8n | mail in 8n | mail read 8n | entered 8n | mailboxes: per PE two slots | rings of the streams |
-//! ```
 
-use super::streams::{self, Streams};
+use super::area::{ENTRY, SLOTS, internal, next};
 use crate::ctypes::Name;
+use crate::rt::group::Group;
 use crate::rt::{Runtime, ok};
-use angara::per_peer::PerPeer;
-use angara::{Class, Comparison, INTERNAL_FREE, Place, Region};
-use angara_abi::job::{internal_bytes, large_tables};
-use angara_abi::order;
-use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-/// Byte offsets of single words at the start of the area.
-pub(crate) mod word {
-    /// TreeId + 1 of the world tree, written by PE 0.
-    pub(crate) const TREE: usize = 64;
-    /// Bytes this PE contributes to a collect.
-    pub(crate) const LENGTH: usize = 72;
-    /// Bytes those before it contribute, written by the PE that adds them up.
-    pub(crate) const BELOW: usize = 80;
-    /// Not 0 if some PE runs several threads.
-    pub(crate) const THREADS: usize = 88;
-}
-
-/// Where the tables begin that come behind the single words, and where they have to end.
-fn tables(n: usize) -> Range<usize> {
-    // Usually they fit before what barriers and trees have.
-    large_tables(n).unwrap_or(4096..INTERNAL_FREE)
-}
-/// Smallest mailbox slot.
-const SLOT_MIN: usize = 48;
-/// Largest mailbox slot.
-const SLOT_MAX: usize = 16 * 1024;
-/// Messages of a pair that may be under way.
-pub(crate) const SLOTS: usize = 2;
-/// Wait of a broadcast's root, in notes of waits.
-pub(crate) const ENTRY: &str = "entry to an earlier broadcast by";
-
-/// Where everything lies, for a job of `n` PEs.
-#[derive(Clone, Copy, Debug)]
-struct Layout {
-    n: usize,
-    /// Where the tables begin.
-    tables: usize,
-    /// Bytes of a mailbox slot.
-    slot: usize,
-    /// The rest, if some PE runs several threads.
-    streams: Option<streams::Layout>,
-}
-
-impl Layout {
-    fn new(n: usize, threads: bool) -> Layout {
-        let tables = tables(n);
-        let room = tables.len();
-        let words = Layout::words(n);
-        let own = if threads { (room / 2).max(words + SLOTS * n * SLOT_MIN) } else { room };
-        // Whole cache lines, as long as there are enough.
-        let whole = |bytes: usize| if bytes >= 64 { bytes & !63 } else { bytes & !15 };
-        let slot = whole(own.saturating_sub(words) / (SLOTS * n)).min(SLOT_MAX);
-        let end = words + SLOTS * n * slot;
-        let streams = threads.then(|| streams::Layout::new(n, tables.start + end, room - end));
-        Layout { n, tables: tables.start, slot, streams }
-    }
-    /// Bytes of the words.
-    fn words(n: usize) -> usize {
-        (4 * 8 * n).next_multiple_of(64)
-    }
-    fn signal(&self, from: usize) -> usize {
-        self.tables + from * 8
-    }
-    fn mail_in(&self, from: usize) -> usize {
-        self.tables + (self.n + from) * 8
-    }
-    fn mail_read(&self, by: usize) -> usize {
-        self.tables + (2 * self.n + by) * 8
-    }
-    fn entered(&self, by: usize) -> usize {
-        self.tables + (3 * self.n + by) * 8
-    }
-    fn mailbox(&self, from: usize, count: u64) -> usize {
-        self.tables + Layout::words(self.n) + (from * SLOTS + count as usize % SLOTS) * self.slot
-    }
-}
-
-/// Signals and messages between this PE and another one: those sent, and those seen.
-#[derive(Default)]
-struct Pair {
-    signals_sent: AtomicU64,
-    signals_seen: AtomicU64,
-    mail_sent: AtomicU64,
-    mail_seen: AtomicU64,
-    /// Active-set broadcasts from this PE to the other one, and from the other one.
-    broadcasts: AtomicU64,
-    entered: AtomicU64,
-}
-
-/// Counters of all pairs this PE is part of.
-pub(crate) struct P2p {
-    layout: Layout,
-    pairs: PerPeer<Pair>,
-    streams: Option<Streams>,
-}
-
-fn next(counter: &AtomicU64) -> u64 {
-    counter.fetch_add(1, Ordering::Relaxed) + 1
-}
-
-/// A place in the internal area.
-pub(crate) fn internal(offset: usize) -> Place {
-    Place { region: Region::Heap, offset: offset as u64 }
-}
-
-impl P2p {
-    /// `threads`: some PE runs several threads.
-    pub(crate) fn new(n: usize, threads: bool) -> P2p {
-        let layout = Layout::new(n, threads);
-        let pairs = PerPeer::new(n);
-        P2p { layout, pairs, streams: layout.streams.map(Streams::new) }
-    }
-    /// The streams of teams, if they have any.
-    pub(crate) fn streams(&self) -> Option<&Streams> {
-        self.streams.as_ref()
-    }
-    /// The streams, if `team` uses them.
-    #[inline]
-    fn stream(&self, team: u64) -> Option<&Streams> {
-        if team == streams::WORLD { None } else { self.streams.as_ref() }
-    }
-    /// Most bytes of one message in `team`.
-    pub(crate) fn message_max(&self, team: u64) -> usize {
-        self.stream(team).map_or(self.layout.slot, Streams::message_max)
-    }
-}
 
 impl Runtime {
-    /// A word of this PE's internal area.
-    pub(crate) fn word(&self, offset: usize) -> &AtomicU64 {
-        debug_assert!(offset.is_multiple_of(8) && offset + 8 <= internal_bytes(self.n));
-        // SAFETY: inside the internal area, which stays mapped for the life of the process; aligned;
-        // peers write it by single stores only.
-        unsafe { AtomicU64::from_ptr(self.job.internal().add(offset).cast()) }
-    }
-
-    /// Stores `value` in a word of the internal area of `pe`.
-    pub(crate) fn put_word(&self, name: Name, pe: usize, offset: usize, value: u64) {
-        if pe == self.me {
-            self.word(offset).store(value, Ordering::Release);
-            return;
-        }
-        // The word says that what was put or read before is done.
-        order::publish();
-        if self.job.ctx().put_element::<8>(Class::Sync, pe, self.job.internal().wrapping_add(offset), || value) {
-            return;
-        }
-        // SAFETY: the source is a local of 8 bytes.
-        let result = unsafe { self.job.ctx().put(Class::Sync, pe, internal(offset), (&raw const value).cast(), 8) };
-        ok(name, Some(pe), result);
-    }
-
-    /// Puts on behalf of the library.
-    ///
-    /// # Safety
-    /// `source` is readable for `len` bytes.
-    pub(crate) unsafe fn put_sync(&self, name: Name, pe: usize, to: Place, source: *const u8, len: usize) {
-        if len > 0 {
-            // SAFETY: the caller promises what the callee asks for.
-            ok(name, Some(pe), unsafe { self.job.ctx().put(Class::Sync, pe, to, source, len) });
-        }
-    }
-
-    /// Gets on behalf of the library.
-    ///
-    /// # Safety
-    /// `into` is writable for `len` bytes.
-    pub(crate) unsafe fn get_sync(&self, name: Name, pe: usize, from: Place, into: *mut u8, len: usize) {
-        // SAFETY: the caller promises what the callee asks for.
-        ok(name, Some(pe), unsafe { self.job.ctx().get(Class::Sync, pe, into, from, len) });
-    }
-
-    /// Waits until a word of this PE's area has reached `count`.
-    fn await_word(&self, name: Name, offset: usize, count: u64, what: &str, pe: usize) {
-        let word = self.word(offset);
-        // Without this check the closure for the message would be built on every call.
-        if word.load(Ordering::Acquire) < count {
-            let what = || format!("{name}: {what} PE {pe} (number {count})");
-            let ready = || word.load(Ordering::Acquire) >= count;
-            ok(name, Some(pe), self.job.wait_word(word.as_ptr().cast(), Comparison::at_least(count), ready, &what));
-        }
-    }
-
     /// Tells `pe` that this PE got here. Everything put to `pe` before is ordered before it only
     /// after [`Runtime::order`].
     pub(crate) fn signal(&self, name: Name, team: u64, pe: usize) {
@@ -242,11 +55,6 @@ impl Runtime {
         }
     }
 
-    /// Orders what was put before against what is put after.
-    pub(crate) fn order(&self, name: Name) {
-        ok(name, None, self.job.ctx().fence());
-    }
-
     /// Sends at most [`P2p::message_max`] bytes to another PE. Waits while two earlier messages to it are unread.
     ///
     /// # Safety
@@ -280,32 +88,22 @@ impl Runtime {
         self.put_word(name, pe, layout.mail_read(self.me), count);
         value
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_area_holds_tables_mailboxes_and_rings_of_every_job_size() {
-        for n in [1, 2, 3, 7, 8, 64, 65, 1000, 4096, 4097, 32_768, angara_abi::job::PES_MAX] {
-            for threads in [false, true] {
-                let l = Layout::new(n, threads);
-                let end = l.mailbox(n, 0);
-                assert!(l.entered(n - 1) + 8 <= l.mailbox(0, 0), "{n} PEs: {l:?}");
-                assert!(
-                    l.slot >= SLOT_MIN && l.slot.is_multiple_of(if l.slot < 64 { 16 } else { 64 }),
-                    "{n} PEs: {l:?}"
-                );
-                assert_eq!(threads, l.streams.is_some());
-                match l.streams {
-                    Some(streams) => {
-                        assert!(streams.end() <= tables(n).end, "{n} PEs: {l:?} ends at {}", streams.end());
-                        assert!(streams.message_max() >= 48, "{n} PEs: {l:?}");
-                    }
-                    None => assert!(end <= tables(n).end, "{n} PEs: {l:?} ends at {end}"),
-                }
-            }
+    /// Returns when every PE of the group has arrived, and what they had sent has. It completes nothing at its senders,
+    /// so among all PEs half a barrier does.
+    pub(crate) fn group_sync(&self, name: Name, group: &Group) {
+        let n = group.size;
+        if self.is_world(group) {
+            ok(name, None, self.job.barrier(true));
+            return;
+        }
+        let me = self.my_index(name, group);
+        // Dissemination: after round k each PE has heard, directly or not, of 2^(k+1) PEs.
+        let mut distance = 1;
+        while distance < n {
+            self.signal(name, group.stream, group.world((me + distance) % n));
+            self.await_signal(name, group.stream, group.world((me + n - distance) % n));
+            distance *= 2;
         }
     }
 }

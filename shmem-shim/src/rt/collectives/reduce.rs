@@ -12,9 +12,10 @@ use super::table::{How, What};
 use crate::ctypes::*;
 use crate::rt::check::{list, shown};
 use crate::rt::record::{call, exchanged};
-use crate::rt::team::{Group, Members, Set};
+use crate::rt::teams::group::Group;
+use crate::rt::teams::members::{Members, Set, collective_of};
 use crate::rt::transfer::Transfer;
-use crate::rt::{Runtime, collective_of, die, ok};
+use crate::rt::{Runtime, die, ok};
 use angara::{Class, Place};
 use angara_protocol::calls::Meeting;
 
@@ -43,7 +44,7 @@ impl Runtime {
             return;
         }
         let Transfer { dest, source, nelems, .. } = what;
-        let how = self.choose(What::Reduce, group, len);
+        let how = self.table.choose(What::Reduce, group.size, len);
         // SAFETY: the caller's contract.
         unsafe {
             if group.size == 1 {
@@ -100,7 +101,7 @@ impl Runtime {
     ///
     /// # Safety
     /// `acc` is valid for `n` elements, which fit into one message.
-    pub(super) unsafe fn doubling(&self, name: Name, group: &Group, acc: *mut u8, n: usize, op: &Op) {
+    pub(crate) unsafe fn doubling(&self, name: Name, group: &Group, acc: *mut u8, n: usize, op: &Op) {
         let (size, me, len) = (group.size, self.my_index(name, group), n * op.size);
         let power = 1 << size.ilog2();
         let send = |to: usize| {

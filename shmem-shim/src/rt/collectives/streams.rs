@@ -12,42 +12,13 @@
 //!
 //! Where no PE asked for several threads, all teams use what [`super::p2p`] has for the team of all PEs.
 
-use super::ops;
-use super::p2p::SLOTS;
+use super::area::{ENTRY, SLOTS, internal};
+use super::rings::{HEAD, Inbox, Peer, RECORD_MAX, RecordKind, Streams};
 use crate::ctypes::Name;
-use crate::rt::{Runtime, lock, ok, team::Group};
-use std::collections::{HashMap, VecDeque};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-/// Name of the team of all PEs, which has words of its own.
-pub(crate) const WORLD: u64 = 0;
-/// Name of `SHMEM_TEAM_SHARED`.
-pub(crate) const SHARED: u64 = 1;
-/// Name under which all active sets talk.
-pub(crate) const ACTIVE_SETS: u64 = 2;
-/// Bits of a name that count the teams whose first PE is the same; those above are that PE, plus one.
-const COUNT_BITS: u32 = 40;
-
-/// Bytes of a record before its message: team, kind, length.
-const HEAD: usize = 16;
-/// Most records of a pair under way.
-const RECORDS_MAX: usize = 8;
-/// Largest record, in bytes.
-const RECORD_MAX: usize = 4096;
-
-/// Kind of a record.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum RecordKind {
-    /// A signal.
-    Signal,
-    /// A message, which follows.
-    Mail,
-    /// A message was read.
-    Read,
-    /// The sender has entered a broadcast that the receiver is the root of.
-    Entered,
-}
+use crate::rt::mutex::lock;
+use crate::rt::teams::group::stream::shown;
+use crate::rt::{Runtime, ok};
+use std::sync::atomic::Ordering;
 
 /// A record to be posted.
 struct Record {
@@ -58,99 +29,7 @@ struct Record {
     len: usize,
 }
 
-impl RecordKind {
-    fn of(bits: u32) -> Option<RecordKind> {
-        [RecordKind::Signal, RecordKind::Mail, RecordKind::Read, RecordKind::Entered]
-            .into_iter()
-            .find(|k| *k as u32 == bits)
-    }
-}
-
-/// Where the rings of this PE lie in its internal area.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Layout {
-    n: usize,
-    start: usize,
-    records: usize,
-    record: usize,
-}
-
-impl Layout {
-    /// Rings of `n` PEs in `bytes` bytes from `start` on.
-    pub(crate) fn new(n: usize, start: usize, bytes: usize) -> Layout {
-        let ring = (bytes / n).saturating_sub(2 * 8);
-        let records = (ring / 128).clamp(1, RECORDS_MAX);
-        Layout { n, start, records, record: ((ring / records) & !15).min(RECORD_MAX) }
-    }
-    /// Most bytes of a message.
-    pub(crate) fn message_max(&self) -> usize {
-        self.record - HEAD
-    }
-    /// Records posted by `from`.
-    fn posted(&self, from: usize) -> usize {
-        self.start + from * 8
-    }
-    /// Records taken by `by`.
-    fn taken(&self, by: usize) -> usize {
-        self.start + (self.n + by) * 8
-    }
-    fn slot(&self, from: usize, count: u64) -> usize {
-        self.start + 2 * 8 * self.n + (from * self.records + count as usize % self.records) * self.record
-    }
-    #[cfg(test)]
-    pub(crate) fn end(&self) -> usize {
-        self.slot(self.n, 0)
-    }
-}
-
-/// Signals and messages for a team from another PE, and those sent to it.
-#[derive(Default)]
-struct Peer {
-    signals: u64,
-    mail: VecDeque<Vec<u8>>,
-    /// Messages sent and not read yet.
-    unread: usize,
-    entered: u64,
-}
-
-struct Inbox {
-    /// Records taken, by sender.
-    taken: Box<[u64]>,
-    /// Teams by name, and their PEs.
-    teams: HashMap<u64, HashMap<usize, Peer>>,
-}
-
-impl Inbox {
-    fn peer(&mut self, team: u64, pe: usize) -> &mut Peer {
-        self.teams.entry(team).or_default().entry(pe).or_default()
-    }
-}
-
-/// The streams of all teams, on this PE.
-pub(crate) struct Streams {
-    layout: Layout,
-    /// Records posted, by receiver. Locked while one is posted.
-    posted: Box<[Mutex<u64>]>,
-    inbox: Mutex<Inbox>,
-}
-
 impl Streams {
-    pub(crate) fn new(layout: Layout) -> Streams {
-        Streams {
-            layout,
-            posted: (0..layout.n).map(|_| Mutex::new(0)).collect(),
-            inbox: Mutex::new(Inbox { taken: vec![0; layout.n].into(), teams: HashMap::new() }),
-        }
-    }
-    /// Most bytes of a message.
-    pub(crate) fn message_max(&self) -> usize {
-        self.layout.message_max()
-    }
-    /// Forgets a team that was destroyed.
-    pub(crate) fn forget(&self, team: u64) {
-        lock(&self.inbox).teams.remove(&team);
-    }
-
     /// Takes out every record that has come, then asks `take` about team and PE.
     fn look<R>(
         &self,
@@ -253,7 +132,7 @@ impl Streams {
             // SAFETY: the caller's contract; a record has room for the longest message.
             unsafe { std::ptr::copy_nonoverlapping(data, record[HEAD..HEAD + len].as_mut_ptr(), len) };
         }
-        let slot = super::p2p::internal(layout.slot(s.me, count));
+        let slot = internal(layout.slot(s.me, count));
         // SAFETY: a local.
         unsafe { s.put_sync(name, pe, slot, record.as_ptr(), HEAD + len) };
         s.order(name);
@@ -281,7 +160,7 @@ impl Streams {
     }
 
     pub(crate) fn await_entered(&self, s: &Runtime, name: Name, team: u64, pe: usize, count: u64) {
-        self.wait(s, name, team, pe, super::p2p::ENTRY, |peer| (peer.entered >= count).then_some(()))
+        self.wait(s, name, team, pe, ENTRY, |peer| (peer.entered >= count).then_some(()))
     }
 
     /// # Safety
@@ -300,54 +179,5 @@ impl Streams {
         let message = self.wait(s, name, team, pe, "a message of", |peer| peer.mail.pop_front());
         self.tell(s, name, team, pe, RecordKind::Read);
         message
-    }
-}
-
-/// A name as a reader knows it: the first PE of the team's parent, and the number of the team among those it has named.
-pub(crate) fn shown(team: u64) -> String {
-    match team {
-        WORLD => "SHMEM_TEAM_WORLD".into(),
-        SHARED => "SHMEM_TEAM_SHARED".into(),
-        ACTIVE_SETS => "active set".into(),
-        name => format!("{}.{}", (name >> COUNT_BITS).saturating_sub(1), name & ((1 << COUNT_BITS) - 1)),
-    }
-}
-
-/// Names this PE has given.
-#[derive(Default)]
-pub(crate) struct Names(AtomicU64);
-
-impl Runtime {
-    /// Teams have names of their own.
-    fn names_teams(&self) -> bool {
-        self.checking || self.p2p().streams().is_some()
-    }
-
-    /// `name` if teams have names, else that of the team of all PEs.
-    pub(crate) fn stream(&self, name: u64) -> u64 {
-        if self.names_teams() { name } else { WORLD }
-    }
-
-    /// Names for `count` (1 or 2) teams to be made out of `parent`. Collective over `parent`, and orders what
-    /// its PEs did before against what they do after: programs rely on that.
-    pub(crate) fn new_streams(&self, name: Name, parent: &Group, count: u64) -> [u64; 2] {
-        if !self.names_teams() {
-            self.group_sync(name, parent);
-            return [WORLD; 2];
-        }
-        let mut first = 0u64;
-        if parent.world(0) == self.me {
-            first = (self.me as u64 + 1) << COUNT_BITS | (self.names.0.fetch_add(count, Ordering::Relaxed) + 1);
-        }
-        // SAFETY: one element, which fits into a message.
-        unsafe { self.doubling(name, parent, (&raw mut first).cast(), 1, ops::Ops::<u64>::OR) };
-        [first, first + count - 1]
-    }
-
-    /// Forgets a team that was destroyed.
-    pub(crate) fn forget_stream(&self, team: u64) {
-        if let Some(streams) = self.p2p().streams() {
-            streams.forget(team);
-        }
     }
 }

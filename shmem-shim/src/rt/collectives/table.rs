@@ -16,7 +16,6 @@
 //! where none suffices, the last. An algorithm that cannot be used (the routers know no floating point)
 //! gives way to the point-to-point one. All PEs must read the same table.
 
-use crate::rt::{Runtime, team::Group};
 use angara::Profile;
 use std::path::PathBuf;
 
@@ -102,7 +101,8 @@ impl Table {
         Ok(Table(rows))
     }
 
-    fn choose(&self, what: What, pes: usize, bytes: usize) -> Option<How> {
+    /// Returns the algorithm for `bytes` bytes of each of `pes` PEs.
+    pub(crate) fn choose(&self, what: What, pes: usize, bytes: usize) -> Option<How> {
         let mine = || self.0.iter().filter(|row| row.what == what);
         let of = mine().find(|row| row.pes >= pes).or_else(|| mine().next_back())?.pes;
         let sized = || mine().filter(|row| row.pes == of);
@@ -130,13 +130,6 @@ fn parse_row(line: &str) -> Result<(&str, Row), String> {
         text => text.parse().map_err(|_| format!("{text} is neither a number nor `max`")),
     };
     Ok((path, Row { what, pes: number(pes)?, bytes: number(bytes)?, how: *how }))
-}
-
-impl Runtime {
-    /// The algorithm for `bytes` bytes of each PE of `group`.
-    pub(crate) fn choose(&self, what: What, group: &Group, bytes: usize) -> Option<How> {
-        self.table.choose(what, group.size, bytes)
-    }
 }
 
 #[cfg(test)]

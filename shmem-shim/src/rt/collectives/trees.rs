@@ -4,18 +4,14 @@
 //! tells the others its id; the last finalize closes it. Without a tree (all 16 taken, `--collectives p2p`, everything on this
 //! host) the point-to-point algorithms do the same.
 
-use super::{p2p::word, table::How};
+use super::area::word;
+use super::table::How;
 use crate::ctypes::Name;
-use crate::rt::{Runtime, team::Group};
+use crate::rt::Runtime;
+use crate::rt::teams::group::Group;
 use angara::tree::Tree;
 use angara_abi::job::Collectives;
-use std::sync::OnceLock;
-
-/// The tree of all PEs.
-#[derive(Default)]
-pub(crate) struct Trees {
-    world: OnceLock<Option<u8>>,
-}
+use std::sync::atomic::Ordering;
 
 impl Runtime {
     /// Opens the world tree. Collective, at the end of init.
@@ -27,12 +23,12 @@ impl Runtime {
             for pe in 1..self.n {
                 self.put_word(name, pe, word::TREE, share[0]);
             }
-            self.word(word::TREE).store(share[0], std::sync::atomic::Ordering::Relaxed);
+            self.word(word::TREE).store(share[0], Ordering::Relaxed);
             self.order(name);
         }
         self.group_sync(name, &world);
-        let id = self.word(word::TREE).load(std::sync::atomic::Ordering::Acquire);
-        let _ = self.trees.world.set(id.checked_sub(1).map(|id| id as u8));
+        let id = self.word(word::TREE).load(Ordering::Acquire);
+        let _ = self.tree.set(id.checked_sub(1).map(|id| id as u8));
     }
 
     fn try_open(&self) -> Option<u8> {
@@ -52,7 +48,7 @@ impl Runtime {
 
     /// The tree for a collective of `group`, if one is to be used: it was `chosen`, or is always to be used.
     pub(crate) fn tree_for(&self, group: &Group, chosen: Option<How>) -> Option<Tree<'_>> {
-        let id = (*self.trees.world.get()?)?;
+        let id = (*self.tree.get()?)?;
         if !self.is_world(group) {
             return None;
         }

@@ -5,11 +5,11 @@
 //! at most a moment: those that wait in the library when they notice, those that compute when their launcher sends
 //! SIGTERM. Nothing here may wait for a PE, nor for a thread that may hold a lock for ever.
 
-use super::inside::host;
+use super::fork;
+use super::host::host;
 use super::pe::this;
-use super::{fork, init};
 use crate::ctypes::*;
-use crate::rt::{state, try_state};
+use crate::rt::runtime::{Runtime, try_state};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -36,29 +36,13 @@ fn this_thread() -> i32 {
     unsafe { libc::gettid() }
 }
 
-/// `shmem_global_exit` was called on this PE.
+/// Returns whether `shmem_global_exit` was called on this PE.
 pub(crate) fn under_way() -> bool {
     this().exiter.load(Ordering::Relaxed) != 0
 }
 
-/// Runs after `main` returned or `exit` was called.
-pub(crate) extern "C" fn at_exit(status: i32, _: *mut void) {
-    if !fork::in_child() {
-        ended_inside(status);
-    }
-}
-
-/// The same for one of several PEs of this process, behind its program's own handlers.
-pub(super) extern "C" fn ended_inside(status: i32) {
-    if under_way() || status == 0 {
-        init::goodbye(!under_way());
-    }
-    // A failing PE leaves without a goodbye: the daemon notices, and the launcher ends the job.
-}
-
-/// Ends the program on all PEs.
-pub(crate) fn global_exit(name: Name, status: int) -> ! {
-    let s = state(name);
+/// Ends the program on all PEs, for the routine `name`.
+pub(super) fn everywhere(s: &Runtime, name: Name, status: int) -> ! {
     if !fork::in_child() {
         let me = this_thread();
         match this().exiter.compare_exchange(0, me, Ordering::AcqRel, Ordering::Acquire) {
@@ -261,7 +245,7 @@ extern "C" fn on_sigterm(_: i32, _: *mut libc::siginfo_t, context: *mut void) {
     leave(status)
 }
 
-/// The address of the instruction that a signal interrupted.
+/// Returns the address of the instruction that a signal interrupted.
 fn instruction(context: &libc::ucontext_t) -> usize {
     #[cfg(target_arch = "x86_64")]
     let at = context.uc_mcontext.gregs[libc::REG_RIP as usize];
@@ -281,7 +265,7 @@ fn end_by_signal() {
     unsafe { libc::raise(libc::SIGTERM) };
 }
 
-/// Calls `handler` in so many microseconds, below a second. The program's own alarm, if it has one, is lost: it is being ended.
+/// Calls `handler` after `after` microseconds, less than a second. The program's own alarm, if it has one, is lost: it is being ended.
 fn set_timer(handler: Handler, after: i64) {
     set_disposition(libc::SIGALRM, address(handler), libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK);
     let never = libc::timeval { tv_sec: 0, tv_usec: 0 };

@@ -10,39 +10,27 @@
 //! may meet the next: each PE clears its heap and the library's words behind the last barrier of the one and before the
 //! first of the other, in which nobody else writes to them.
 
-use super::pe::this;
+use super::pe::{Boot, this};
 use super::{elf, exit, fork, statics};
 use crate::ctypes::*;
-use crate::rt::collectives::{coll, p2p, streams, table, trees};
-use crate::rt::{Runtime, STATE, TOLD, check, die, lock, memory, ok, record, shmemx, state, team, try_state};
+use crate::rt::collectives::area::{P2p, word};
+use crate::rt::collectives::{coll, table};
+use crate::rt::runtime::{STATE, TOLD};
+use crate::rt::teams::busy::Busy;
+use crate::rt::{Runtime, check, die, handles, lock, memory, ok, record, state, try_state};
 use angara::{Job, Reach};
 use angara_protocol::calls::Meeting;
 use angara_protocol::env;
 use std::os::fd::AsRawFd;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
 
 const MAJOR: int = 1;
 const MINOR: int = 6;
 const VENDOR: &str = concat!("Angara OpenSHMEM ", env!("CARGO_PKG_VERSION"));
 /// `SHMEM_THREAD_MULTIPLE`. Puts, gets, atomics and waits of several threads may run at once, and
-/// collectives of different teams, see [`streams`].
+/// collectives of different teams, see [`crate::rt::collectives`].
 const THREAD_MOST: int = 3;
-
-/// How far joining the job has come before init.
-#[allow(clippy::large_enum_variant)] // there is one
-pub(crate) enum Boot {
-    /// Not tried: the library was loaded late.
-    Later,
-    /// Joined.
-    Joined(Job),
-    /// Failed, and why; the job if that was joined.
-    Failed(String, Option<Job>),
-    /// The job is in [`STATE`].
-    Taken,
-    /// Finalized: the last life's state.
-    Resting(Box<Runtime>),
-}
 
 #[used]
 #[unsafe(link_section = ".init_array")]
@@ -66,7 +54,7 @@ extern "C" fn constructor() {
     }
     // SAFETY: a handler of the right type in a library that is never unloaded; errno as above.
     unsafe {
-        on_exit(exit::at_exit, std::ptr::null_mut());
+        on_exit(at_exit, std::ptr::null_mut());
         *libc::__errno_location() = errno;
     }
 }
@@ -118,8 +106,28 @@ fn solo_heap() -> Result<usize, String> {
     Ok(asked.unwrap_or(env::DEFAULT_HEAP) as usize)
 }
 
+/// Runs after `main` returned or `exit` was called.
+extern "C" fn at_exit(status: i32, _: *mut void) {
+    if !fork::in_child() {
+        ended(status);
+    }
+}
+
+/// The same for one of several PEs of this process, behind its program's own handlers.
+pub(super) extern "C" fn ended(status: i32) {
+    if exit::under_way() || status == 0 {
+        goodbye(!exit::under_way());
+    }
+    // A failing PE leaves without a goodbye: the daemon notices, and the launcher ends the job.
+}
+
+/// Ends the program on all PEs.
+pub(crate) fn global_exit(name: Name, status: int) -> ! {
+    exit::everywhere(state(name), name, status)
+}
+
 /// This process is about to exit with success; `finish` if a program that never finalizes is to do so now.
-pub(crate) fn goodbye(finish: bool) {
+fn goodbye(finish: bool) {
     if finish && this().old_style.load(Ordering::Relaxed) && try_state().is_some() {
         finalize(&"start_pes (at exit)");
     }
@@ -186,24 +194,22 @@ fn start(name: Name, level: int) -> Result<(), String> {
         me,
         n,
         p2p: OnceLock::new(),
-        teams: team::Table::new(me, n, &shared),
-        trees: trees::Trees::default(),
+        teams: handles::Table::new(me, n, &shared),
+        busy: Busy::default(),
+        tree: OnceLock::new(),
         table,
         thread_level: AtomicI32::new(level),
-        in_collective: AtomicBool::new(false),
-        in_collectives: Mutex::new(Vec::new()),
-        names: streams::Names::default(),
         inits: AtomicUsize::new(1),
     }));
     let place = if state.job.wants_calls() || record::wanted() { &TOLD } else { &STATE };
     place.store(state, Ordering::Release);
     if level >= THREAD_MOST {
-        (0..n).for_each(|pe| state.put_word(name, pe, p2p::word::THREADS, 1));
+        (0..n).for_each(|pe| state.put_word(name, pe, word::THREADS, 1));
         ok(name, None, state.job.ctx().quiet());
     }
     ok(name, None, state.job.barrier(false));
-    let threads = state.word(p2p::word::THREADS).load(Ordering::Acquire) != 0;
-    let _ = state.p2p.set(p2p::P2p::new(n, threads));
+    let threads = state.word(word::THREADS).load(Ordering::Acquire) != 0;
+    let _ = state.p2p.set(P2p::new(n, threads));
     state.open_tree(name);
     exit::catch_sigterm();
     record::started(state, name, begun);
@@ -291,7 +297,8 @@ fn leave(s: &'static Runtime, name: Name) {
         return coll::barrier_all(name);
     }
     ok(name, None, s.job.quiet_barrier());
-    shmemx::forget_requests();
+    // No request outlives the trees it is about.
+    this().requests.forget();
     ok(name, None, s.job.rest());
     this().old_style.store(false, Ordering::Relaxed);
     let mut boot = lock(&this().boot);
@@ -307,15 +314,6 @@ pub(crate) fn start_pes(name: Name, _npes: int) {
     if try_state().is_none() {
         this().old_style.store(true, Ordering::Relaxed);
         init(name);
-    }
-}
-
-/// Why a routine finds no job.
-pub(crate) fn why_no_state() -> String {
-    match &*lock(&this().boot) {
-        Boot::Resting(_) => "called after shmem_finalize".into(),
-        Boot::Failed(why, _) => format!("the job could not be joined: {why}"),
-        _ => "called before shmem_init".into(),
     }
 }
 

@@ -3,44 +3,17 @@
 //! The library is loaded once. What it keeps of a PE is in [`Pe`], and what is asked for most, the state of the job, in statics
 //! that change with each turn.
 
-use super::exit;
-use super::init::Boot;
-use super::pe::{self, Pe};
-use crate::rt::{Runtime, STATE, TOLD, record};
+use super::host::set_host;
+use super::init;
+use super::pe::{self, Boot, Pe};
+use crate::rt::record;
+use crate::rt::runtime::{Runtime, STATE, TOLD};
 use angara::{Job, inside};
 use angara_abi::inside::{Host, Library, Parts, VERSION};
-use std::ffi::{CStr, CString, c_char};
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::ffi::{CString, c_char};
+use std::sync::atomic::Ordering;
 
-/// Longest description of a line of the program.
-const LINE_MAX: usize = 4096;
-static LIBRARY: Library = Library { version: VERSION, join, enter, leave, ended: exit::ended_inside };
-/// The process that all PEs are in, if this is one.
-static HOST: AtomicPtr<Host> = AtomicPtr::new(std::ptr::null_mut());
-
-/// The process that all PEs are in, if this is one.
-pub(crate) fn host() -> Option<&'static Host> {
-    // SAFETY: null, or what `join` was given.
-    unsafe { HOST.load(Ordering::Relaxed).as_ref() }
-}
-
-/// Where the copy of the program begins that contains an address, and its file, where this process has such copies.
-pub(crate) fn copy_of(address: *const ()) -> Option<(usize, String)> {
-    let mut file: *const c_char = std::ptr::null();
-    let base = (host()?.find)(address as usize, &mut file);
-    // SAFETY: a string of the host's, which stays.
-    (base != 0).then(|| (base, unsafe { CStr::from_ptr(file) }.to_string_lossy().into_owned()))
-}
-
-/// The line of an address in such a copy.
-pub(crate) fn line_of(address: *const ()) -> Option<String> {
-    copy_of(address)?;
-    let mut text = vec![0; LINE_MAX];
-    let len = (host()?.line)(address as usize, text.as_mut_ptr(), text.len());
-    text.truncate(len);
-    String::from_utf8(text).ok().filter(|text| !text.is_empty())
-}
-
+static LIBRARY: Library = Library { version: VERSION, join, enter, leave, ended: init::ended };
 /// For the process that all PEs are in ([`angara_abi::inside::SYMBOL`]).
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn angara_inside() -> &'static Library {
@@ -58,7 +31,7 @@ struct Guest {
 }
 
 unsafe extern "C" fn join(host: &'static Host, parts: &Parts, why: &mut *const c_char) -> *mut angara_abi::inside::Pe {
-    HOST.store(std::ptr::from_ref(host).cast_mut(), Ordering::Relaxed);
+    set_host(host);
     let tell = |text: String, why: &mut *const c_char| {
         *why = CString::new(text.replace('\0', "?")).unwrap_or_default().into_raw();
         std::ptr::null_mut()

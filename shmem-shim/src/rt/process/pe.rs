@@ -1,13 +1,29 @@
 //! What this library keeps of a PE beside the state of its job ([`crate::rt::Runtime`]). A process is one PE, or has all PEs of
 //! a job, which take turns ([`super::inside`]).
 
-use super::init::Boot;
-use crate::rt::record::Recorder;
-use crate::rt::shmemx::Request;
+use super::requests::Requests;
+use crate::rt::lock;
+use crate::rt::notes::recorder::Recorder;
+use crate::rt::runtime::Runtime;
+use angara::Job;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
 
-/// A PE.
+/// How far joining the job has come before init.
+#[allow(clippy::large_enum_variant)] // there is one
+pub(crate) enum Boot {
+    /// Not tried: the library was loaded late.
+    Later,
+    /// Joined.
+    Joined(Job),
+    /// Failed, and why; the job if that was joined.
+    Failed(String, Option<Job>),
+    /// The job is in [`crate::rt::runtime::STATE`] or beside it.
+    Taken,
+    /// Finalized: the last life's state.
+    Resting(Box<Runtime>),
+}
+
 pub(crate) struct Pe {
     /// How far joining the job has come.
     pub(crate) boot: Mutex<Boot>,
@@ -15,8 +31,8 @@ pub(crate) struct Pe {
     pub(crate) old_style: AtomicBool,
     /// Thread that runs the handlers of `exit` for `shmem_global_exit`; 0 is none.
     pub(crate) exiter: AtomicI32,
-    /// Requests not waited for yet; a handle is the index plus one.
-    pub(crate) requests: Mutex<Vec<Option<Request>>>,
+    /// Requests not waited for yet.
+    pub(crate) requests: Requests,
     /// Failed tests since the last success.
     pub(crate) failed_tests: AtomicU32,
     /// Where the next search for any ready variable starts.
@@ -31,10 +47,19 @@ impl Pe {
             boot: Mutex::new(boot),
             old_style: AtomicBool::new(false),
             exiter: AtomicI32::new(0),
-            requests: Mutex::new(Vec::new()),
+            requests: Requests::new(),
             failed_tests: AtomicU32::new(0),
             next_search: AtomicUsize::new(0),
             recorder: OnceLock::new(),
+        }
+    }
+
+    /// Returns why a routine finds no job.
+    pub(crate) fn why_no_job(&self) -> String {
+        match &*lock(&self.boot) {
+            Boot::Resting(_) => "called after shmem_finalize".into(),
+            Boot::Failed(why, _) => format!("the job could not be joined: {why}"),
+            _ => "called before shmem_init".into(),
         }
     }
 }
@@ -44,13 +69,13 @@ static ALONE: Pe = Pe::new(Boot::Later);
 /// The PE whose turn it is.
 static TURN: AtomicPtr<Pe> = AtomicPtr::new((&raw const ALONE).cast_mut());
 
-/// The PE whose turn it is.
+/// Returns the PE whose turn it is.
 pub(crate) fn this() -> &'static Pe {
     // SAFETY: one of this process's, which all stay.
     unsafe { &*TURN.load(Ordering::Relaxed) }
 }
 
-/// It is the turn of this PE from now on; of none of several, if there is none.
+/// Says that it is the turn of this PE from now on; of none of several, if there is none.
 pub(crate) fn turn_to(pe: Option<&'static Pe>) {
     TURN.store(std::ptr::from_ref(pe.unwrap_or(&ALONE)).cast_mut(), Ordering::Relaxed);
 }

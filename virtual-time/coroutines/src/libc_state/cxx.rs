@@ -5,7 +5,7 @@
 
 use super::streams::{Functions, fopencookie};
 use super::variables::{Variables, stderr_now, stdin_now, stdout_now};
-use crate::record::{OneThread, current};
+use crate::record::one_thread::OneThread;
 use libc::FILE;
 use std::ffi::{CStr, c_int, c_void};
 
@@ -14,7 +14,8 @@ const STREAMS: [&CStr; 4] = [c"_ZSt4cout", c"_ZSt4cerr", c"_ZSt4clog", c"_ZSt3ci
 const INIT: &CStr = c"_ZNSt8ios_base4InitC1Ev";
 const GLOBALS: &CStr = c"__cxa_get_globals";
 const COPY_LOCALE: &CStr = c"_ZNSt6localeC1ERKS_";
-const SETTERS: [&CStr; 3] = [c"_ZSt13set_terminatePFvvE", c"_ZSt14set_unexpectedPFvvE", c"_ZSt15set_new_handlerPFvvE"];
+pub(crate) const SETTERS: [&CStr; 3] =
+    [c"_ZSt13set_terminatePFvvE", c"_ZSt14set_unexpectedPFvvE", c"_ZSt15set_new_handlerPFvvE"];
 
 /// Bytes of `std::basic_ios<char>`, and where it has its locale and its buffer.
 const IOS: usize = 264;
@@ -28,7 +29,7 @@ const STREAM_BYTES: usize = 4 * IOS + 3 * 8 + 16;
 type Formats = [u8; STREAM_BYTES];
 /// `__cxa_eh_globals`: exceptions in handlers, the last first, and how many are under way.
 type Exceptions = [usize; 2];
-type Handler = *mut c_void;
+pub(crate) type Handler = *mut c_void;
 type Setter = unsafe extern "C" fn(Handler) -> Handler;
 type CopyLocale = unsafe extern "C" fn(*mut c_void, *const c_void);
 
@@ -58,7 +59,7 @@ static OPEN: OneThread<Option<Library>> = OneThread::new(None);
 
 /// What is one PE's; nothing for programs without libstdc++.
 #[derive(Default)]
-pub(super) struct Cxx(Option<Own>);
+pub(crate) struct Cxx(Option<Own>);
 
 struct Own {
     /// Where this thread has its exceptions.
@@ -138,6 +139,32 @@ impl Cxx {
             }
         }
     }
+
+    /// Has C++ streams follow libc's variables, which the PE has changed.
+    ///
+    /// # Safety
+    /// The PE runs.
+    pub(crate) unsafe fn follow(&self) {
+        // SAFETY: on the thread that hosts PEs, where PEs run.
+        unsafe {
+            if let (Some(library), true) = (&*OPEN.get(), self.0.is_some()) {
+                library.set_files();
+            }
+        }
+    }
+
+    /// Sets handler number `which` of [`SETTERS`]; returns the one before.
+    ///
+    /// # Safety
+    /// The PE runs, and its program has libstdc++.
+    pub(crate) unsafe fn set(&mut self, which: usize, handler: Handler) -> Handler {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let (Some(library), Some(own)) = ((*OPEN.get()).as_ref(), self.0.as_mut()) else { libc::abort() };
+            own.handlers[which] = Some(handler);
+            library.setters[which](handler)
+        }
+    }
 }
 
 impl Library {
@@ -192,16 +219,6 @@ impl Library {
     }
 }
 
-/// Has C++ streams follow libc's variables, which the PE that runs has changed.
-pub(super) fn follow() {
-    // SAFETY: only PEs call it, on the thread that hosts them.
-    unsafe {
-        if let (Some(library), true) = (&*OPEN.get(), current().libc.cxx.0.is_some()) {
-            library.set_files();
-        }
-    }
-}
-
 /// No byte comes, and none goes: streams of nobody.
 unsafe extern "C" fn nothing_to_read(_: *mut c_void, _: *mut std::ffi::c_char, _: usize) -> isize {
     0
@@ -212,7 +229,7 @@ unsafe extern "C" fn write_nothing(_: *mut c_void, _: *const std::ffi::c_char, l
 }
 
 /// Opens libstdc++ with streams of nobody, which its own keep while no PE runs, unless that was done before.
-pub(super) fn open_library() -> Result<(), String> {
+pub(crate) fn open_library() -> Result<(), String> {
     // SAFETY: libc's variables are the host's and are put back; only this thread uses them.
     unsafe {
         if (*OPEN.get()).is_some() {
@@ -309,47 +326,4 @@ unsafe fn find(library: *mut c_void) -> Result<Library, String> {
         found.fresh = fresh;
         Ok(found)
     }
-}
-
-pub(super) fn symbol(name: &str) -> Option<*const ()> {
-    Some(match name.as_bytes() {
-        n if n == SETTERS[0].to_bytes() => set_terminate as *const (),
-        n if n == SETTERS[1].to_bytes() => set_unexpected as *const (),
-        n if n == SETTERS[2].to_bytes() => set_new_handler as *const (),
-        b"_ZNSt8ios_base15sync_with_stdioEb" => sync_with_stdio as *const (),
-        _ => return None,
-    })
-}
-
-/// Sets a handler of the PE that runs.
-///
-/// # Safety
-/// Called by a program with libstdc++.
-unsafe fn set(which: usize, handler: Handler) -> Handler {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let (Some(library), Some(own)) = ((*OPEN.get()).as_ref(), current().libc.cxx.0.as_mut()) else { libc::abort() };
-        own.handlers[which] = Some(handler);
-        library.setters[which](handler)
-    }
-}
-
-unsafe extern "C" fn set_terminate(handler: Handler) -> Handler {
-    // SAFETY: the program's function.
-    unsafe { set(0, handler) }
-}
-
-unsafe extern "C" fn set_unexpected(handler: Handler) -> Handler {
-    // SAFETY: the program's function.
-    unsafe { set(1, handler) }
-}
-
-unsafe extern "C" fn set_new_handler(handler: Handler) -> Handler {
-    // SAFETY: the program's function, or none.
-    unsafe { set(2, handler) }
-}
-
-/// Streams stay together with libc's: buffers of their own would be all PEs' in common.
-unsafe extern "C" fn sync_with_stdio(_: bool) -> c_int {
-    1
 }

@@ -1,19 +1,13 @@
 //! What libc keeps hidden in a process, for each PE: made when it is first used where possible.
 
-mod cxx;
-mod descriptors;
-mod drand;
+pub(crate) mod cxx;
 mod environment;
-pub(crate) mod files;
-mod getopt;
-mod messages;
-mod random;
-mod results;
+pub(crate) mod numbers;
+pub(crate) mod results;
 pub(crate) mod streams;
-mod strtok;
 pub(crate) mod variables;
 
-use crate::pes::Hooks;
+use crate::record::hooks::Sink;
 use std::collections::BTreeSet;
 use std::ffi::{CString, c_char, c_int};
 use variables::Variables;
@@ -24,19 +18,19 @@ pub(crate) struct State {
     variables: Variables,
     /// Where the image has its own copy of such a variable.
     copies: Vec<(&'static str, usize)>,
-    random: random::Random,
-    drand: drand::Drand,
-    strtok: *mut c_char,
-    environment: environment::Environment,
-    streams: streams::Streams,
-    files: Vec<*mut libc::FILE>,
+    pub(crate) random: numbers::Random,
+    pub(crate) drand: numbers::Drand,
+    pub(crate) strtok: *mut c_char,
+    pub(crate) environment: environment::Environment,
+    pub(crate) streams: streams::Streams,
+    pub(crate) files: Vec<*mut libc::FILE>,
     /// Those that it has opened and not closed.
-    descriptors: BTreeSet<c_int>,
-    cxx: cxx::Cxx,
-    results: results::Results,
-    getopt_begun: bool,
+    pub(crate) descriptors: BTreeSet<c_int>,
+    pub(crate) cxx: cxx::Cxx,
+    pub(crate) results: results::Results,
+    pub(crate) getopt_begun: bool,
     /// The program's name, as it was started.
-    name: *const c_char,
+    pub(crate) name: *const c_char,
 }
 
 impl Default for State {
@@ -59,24 +53,6 @@ impl Default for State {
     }
 }
 
-/// The function of this crate that takes the place of libc's.
-pub(crate) fn symbol(name: &str) -> Option<usize> {
-    let of = [
-        random::symbol,
-        drand::symbol,
-        strtok::symbol,
-        environment::symbol,
-        getopt::symbol,
-        streams::symbol,
-        files::symbol,
-        descriptors::symbol,
-        cxx::symbol,
-        messages::symbol,
-        results::symbol,
-    ];
-    of.iter().find_map(|f| f(name)).map(|f| f as usize)
-}
-
 impl State {
     /// Keeps strings of this PE's environment; pointers to these and the common ones.
     pub(crate) fn keep(&mut self, own: &[CString], common: &[*const c_char]) -> Vec<*const c_char> {
@@ -92,13 +68,13 @@ impl State {
     pub(crate) unsafe fn open(
         &mut self,
         number: u32,
-        hooks: &Hooks,
+        sink: Sink,
         buffers: &mut streams::Buffers,
         environ: *mut *mut c_char,
         cxx: bool,
     ) -> Result<(), String> {
         // SAFETY: the caller's promise.
-        self.streams = unsafe { streams::Streams::open(number, hooks.sink, buffers)? };
+        self.streams = unsafe { streams::Streams::open(number, sink, buffers)? };
         self.variables.stdin = self.streams.input;
         self.variables.stdout = self.streams.output;
         self.variables.stderr = self.streams.error;
@@ -145,7 +121,7 @@ impl State {
     }
 
     /// Where the image has its copy of a variable.
-    fn copy_of(&self, name: &str) -> Option<usize> {
+    pub(crate) fn copy_of(&self, name: &str) -> Option<usize> {
         self.copies.iter().find(|(n, _)| *n == name).map(|(_, at)| *at)
     }
 

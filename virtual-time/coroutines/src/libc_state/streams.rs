@@ -2,25 +2,22 @@
 
 use super::variables::stdin_now;
 use crate::PAGE;
-use crate::record::current;
+use crate::record::hooks::Sink;
 use libc::FILE;
 use std::ffi::{c_char, c_int, c_void};
 use std::io;
 
-/// Gets bytes that a PE wrote to descriptor 1 or 2. Called on the PE's stack.
-pub type Sink = extern "C" fn(pe: u32, fd: c_int, bytes: *const u8, len: usize);
-
 /// libc's `cookie_io_functions_t`.
 #[repr(C)]
-pub(super) struct Functions {
-    pub(super) read: Option<unsafe extern "C" fn(*mut c_void, *mut c_char, usize) -> isize>,
-    pub(super) write: Option<unsafe extern "C" fn(*mut c_void, *const c_char, usize) -> isize>,
-    pub(super) seek: Option<unsafe extern "C" fn(*mut c_void, *mut i64, c_int) -> c_int>,
-    pub(super) close: Option<unsafe extern "C" fn(*mut c_void) -> c_int>,
+pub(crate) struct Functions {
+    pub(crate) read: Option<unsafe extern "C" fn(*mut c_void, *mut c_char, usize) -> isize>,
+    pub(crate) write: Option<unsafe extern "C" fn(*mut c_void, *const c_char, usize) -> isize>,
+    pub(crate) seek: Option<unsafe extern "C" fn(*mut c_void, *mut i64, c_int) -> c_int>,
+    pub(crate) close: Option<unsafe extern "C" fn(*mut c_void) -> c_int>,
 }
 
 unsafe extern "C" {
-    pub(super) fn fopencookie(cookie: *mut c_void, mode: *const c_char, functions: Functions) -> *mut FILE;
+    pub(crate) fn fopencookie(cookie: *mut c_void, mode: *const c_char, functions: Functions) -> *mut FILE;
 }
 
 /// Bytes of the buffer of a standard output: what libc takes for a pipe or a file, and for a terminal.
@@ -97,8 +94,8 @@ unsafe extern "C" fn read_nothing(_: *mut c_void, _: *mut c_char, _: usize) -> i
 /// A PE's standard streams.
 pub(crate) struct Streams {
     pub(super) input: *mut FILE,
-    pub(super) output: *mut FILE,
-    pub(super) error: *mut FILE,
+    pub(crate) output: *mut FILE,
+    pub(crate) error: *mut FILE,
     cookies: [*mut Cookie; 2],
     /// The input is the host's.
     shared_input: bool,
@@ -162,84 +159,7 @@ impl Streams {
     }
 
     /// The descriptor that a standard stream stands for.
-    pub(super) fn descriptor(&self, stream: *mut FILE) -> Option<c_int> {
+    pub(crate) fn descriptor(&self, stream: *mut FILE) -> Option<c_int> {
         [self.input, self.output, self.error].iter().position(|s| *s == stream).map(|fd| fd as c_int)
-    }
-}
-
-/// Before libstdc++ is opened: its streams keep what libc's variables for the standard streams hold then.
-pub(crate) fn before_cxx() -> Result<(), String> {
-    super::cxx::open_library()
-}
-
-pub(super) fn symbol(name: &str) -> Option<*const ()> {
-    Some(match name {
-        "write" | "__write" => write as *const (),
-        "writev" => writev as *const (),
-        "read" | "__read" | "__read_chk" => read as *const (),
-        "fileno" | "fileno_unlocked" => fileno as *const (),
-        _ => return None,
-    })
-}
-
-pub(super) unsafe extern "C" fn write(fd: c_int, bytes: *const c_void, len: usize) -> isize {
-    // SAFETY: the program's bytes; no reference to the record lives while the sink runs.
-    unsafe {
-        if fd != 1 && fd != 2 {
-            return libc::write(fd, bytes, len);
-        }
-        let (pe, sink) = (current().number, current().hooks.sink);
-        sink(pe, fd, bytes.cast(), len);
-        len as isize
-    }
-}
-
-/// Only PE 0 has the host's input.
-unsafe extern "C" fn read(fd: c_int, bytes: *mut c_void, len: usize) -> isize {
-    // SAFETY: room of the program.
-    unsafe { if fd == 0 && current().number != 0 { 0 } else { libc::read(fd, bytes, len) } }
-}
-
-unsafe extern "C" fn read_standard(_: *mut c_void, bytes: *mut c_char, len: usize) -> isize {
-    // SAFETY: room of the stream.
-    unsafe { read(0, bytes.cast(), len) }
-}
-
-/// The descriptor is the cookie.
-unsafe extern "C" fn write_standard(fd: *mut c_void, bytes: *const c_char, len: usize) -> isize {
-    // SAFETY: the stream's bytes.
-    unsafe { write(fd as usize as c_int, bytes.cast(), len) }
-}
-
-/// A further stream to a standard descriptor. Closing it leaves the descriptor as it is.
-///
-/// # Safety
-/// Called on a PE's stack with a terminated mode.
-pub(super) unsafe fn open_standard(fd: c_int, mode: *const c_char) -> *mut FILE {
-    let functions = match fd {
-        0 => Functions { read: Some(read_standard), write: None, seek: None, close: None },
-        _ => Functions { read: None, write: Some(write_standard), seek: None, close: None },
-    };
-    // SAFETY: the caller's promise.
-    unsafe { fopencookie(fd as usize as *mut c_void, mode, functions) }
-}
-
-unsafe extern "C" fn writev(fd: c_int, parts: *const libc::iovec, count: c_int) -> isize {
-    // SAFETY: the program's parts.
-    unsafe {
-        if fd != 1 && fd != 2 {
-            return libc::writev(fd, parts, count);
-        }
-        (0..count as usize).map(|i| write(fd, (*parts.add(i)).iov_base, (*parts.add(i)).iov_len)).sum()
-    }
-}
-
-unsafe extern "C" fn fileno(stream: *mut FILE) -> c_int {
-    // SAFETY: the program's stream.
-    unsafe {
-        match current().libc.streams.descriptor(stream) {
-            Some(fd) => fd,
-            None => libc::fileno(stream),
-        }
     }
 }

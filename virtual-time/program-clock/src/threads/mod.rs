@@ -2,97 +2,22 @@
 //! times when none of its threads runs any more, because what one that runs still does comes before. A thread that runs for
 //! longer on the wall than the wait would last is not waited for.
 
+pub(crate) mod driver;
 pub(crate) mod order;
+pub(crate) mod places;
 mod quiet;
 mod start;
 pub(crate) mod turns;
 
+use crate::passing::end_of_time;
+use crate::program::program;
 use crate::timers::handled;
-use crate::{LATEST, clocks, end_of_time, program};
-use angara_abi::program_clock::{Call, Threads};
+use crate::{clocks, units::LATEST};
 use libc::{c_int, timespec};
-use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use places::{FREE, Place};
 
-/// Threads that wait at once and of which the others know.
-const PLACES: usize = 4096;
-/// A place that nobody has.
-const FREE: u64 = u64::MAX;
 /// Nanoseconds on the wall after which a thread that waits looks again whether others run: at first, and at most.
 const SLICES: [u64; 2] = [50_000, 1_000_000];
-
-/// When the threads that wait are due, in no order.
-static DUE: [AtomicU64; PLACES] = [const { AtomicU64::new(FREE) }; PLACES];
-/// No place from this one on has been used so far.
-static USED: AtomicUsize = AtomicUsize::new(0);
-
-thread_local! {
-    static INSIDE: Cell<u32> = const { Cell::new(0) };
-    static CALL: Cell<Call> = const { Cell::new(Call::NONE) };
-}
-
-/// For the driver.
-pub(crate) const ALL: Threads = Threads { inside, first_due, is_quiet, call, order: order::ORDER };
-
-extern "C" fn is_quiet() -> bool {
-    quiet::is_alone() || quiet::is_quiet()
-}
-
-/// See [`angara_abi::program_clock::Inside`].
-extern "C" fn inside() -> *mut u32 {
-    turns::this().map_or_else(|| INSIDE.with(Cell::as_ptr), |turn| turn.inside.as_ptr())
-}
-
-/// See [`angara_abi::program_clock::OfThread`].
-extern "C" fn call() -> *mut Call {
-    turns::this().map_or_else(|| CALL.with(Cell::as_ptr), |turn| turn.call.as_ptr())
-}
-
-/// See [`angara_abi::program_clock::FirstDue`].
-extern "C" fn first_due() -> u64 {
-    if turns::this().is_some() {
-        // It has no other threads.
-        return FREE;
-    }
-    let used = &DUE[..USED.load(Ordering::Acquire)];
-    used.iter().map(|due| due.load(Ordering::Acquire)).min().unwrap_or(FREE)
-}
-
-/// A child has one thread, which does not wait.
-pub(crate) fn forget_all() {
-    DUE.iter().for_each(|due| due.store(FREE, Ordering::Relaxed));
-}
-
-/// The entry of a thread that waits, while it does.
-struct Place(Option<&'static AtomicU64>);
-
-impl Place {
-    fn take(until: u64) -> Place {
-        if turns::this().is_some() {
-            return Place(None);
-        }
-        let until = until.min(FREE - 1);
-        let free = |due: &AtomicU64| due.compare_exchange(FREE, until, Ordering::AcqRel, Ordering::Relaxed).is_ok();
-        let taken = DUE.iter().position(free);
-        if let Some(i) = taken {
-            USED.fetch_max(i + 1, Ordering::AcqRel);
-            if order::is_on() {
-                program().must_stand_by(until);
-            }
-            program().waits();
-        }
-        // Without a place it is due all the same, at the latest when as much time has passed on the wall.
-        Place(taken.map(|i| &DUE[i]))
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        if let Some(due) = self.0 {
-            due.store(FREE, Ordering::Release);
-        }
-    }
-}
 
 /// How a wait has ended.
 pub(crate) enum Ended<R> {
@@ -145,8 +70,8 @@ impl Drop for Uncancelled {
     }
 }
 
-/// Waits until a time, or for ever, unless `look` answers before. It is asked again and again, and waits on the wall for so
-/// many nanoseconds at most, or for ever where no time is said. It is asked once more before time passes, and when the
+/// Waits until a time, or for ever, unless `look` answers before. It is asked again and again, and waits on the wall for at
+/// most the nanoseconds that it is given, or for ever where it is given none. It is asked once more before time passes, and when the
 /// time has come.
 pub(crate) fn wait<R>(until: Option<u64>, mut look: impl FnMut(Option<u64>) -> Option<R>) -> Ended<R> {
     let _uncancelled = Uncancelled::begin();
@@ -156,7 +81,7 @@ pub(crate) fn wait<R>(until: Option<u64>, mut look: impl FnMut(Option<u64>) -> O
     // No time on the wall before somebody is seen to run.
     let (mut slice, mut patience) = (0, None);
     // As long as it waits: a PE that stood without knowing of it would stand in vain.
-    let _place = until.map(Place::take);
+    let _place = until.map(take_place);
     let asleep = order::Sleep::begin(at);
     loop {
         if handled() != before && program().now() < at {
@@ -202,7 +127,19 @@ pub(crate) fn wait<R>(until: Option<u64>, mut look: impl FnMut(Option<u64>) -> O
     }
 }
 
-/// No other thread is due already, and only has not seen it yet.
+/// Takes a place, and says so to the data plane.
+fn take_place(until: u64) -> Place {
+    let place = Place::take(until);
+    if place.is_taken() {
+        if order::is_on() {
+            program().must_stand_by(until.min(FREE - 1));
+        }
+        program().waits();
+    }
+    place
+}
+
+/// Returns whether no other thread is due already, and only has not seen it yet.
 fn has_all_time(at: u64) -> bool {
     program().first_due().min(at) > program().now()
 }
@@ -227,7 +164,7 @@ pub(crate) fn give_way() {
     program().passed();
 }
 
-/// So many nanoseconds.
+/// Returns `ns` nanoseconds as libc has them.
 pub(crate) fn nanoseconds(ns: u64) -> timespec {
     timespec { tv_sec: (ns / 1_000_000_000) as _, tv_nsec: (ns % 1_000_000_000) as _ }
 }

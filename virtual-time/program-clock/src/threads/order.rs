@@ -12,7 +12,7 @@
 
 use super::quiet::Status;
 use super::turns;
-use crate::program;
+use crate::program::program;
 use angara_abi::doubts::Doubts;
 use angara_abi::program_clock::Order;
 use libc::{c_int, c_void, pthread_key_t, pthread_t};
@@ -80,7 +80,7 @@ enum State {
     Runs,
     /// It waits for its turn.
     Wants,
-    /// It stands for a message, and has seen so many changes.
+    /// It stands for a message, and has seen this number of changes.
     Stands { changes: u32 },
     /// It waits until others have come as far.
     Passes,
@@ -301,7 +301,7 @@ impl List {
     }
 }
 
-/// Number of the calling thread.
+/// Returns the number of the calling thread.
 fn me() -> u64 {
     let me = ME.get();
     if me != NOBODY {
@@ -313,7 +313,7 @@ fn me() -> u64 {
     me
 }
 
-/// Threads take turns.
+/// Returns whether threads take turns.
 #[inline]
 pub(crate) fn is_on() -> bool {
     program().takes_turns()

@@ -14,7 +14,7 @@ const LINKS_ALONE: libc::nlink_t = 3;
 const STATE: &[u8] = b"\nState:\t";
 const SWITCHES: &[u8] = b"voluntary_ctxt_switches:\t";
 
-/// The program has one thread.
+/// Returns whether the program has one thread.
 pub(crate) fn is_alone() -> bool {
     if turns::this().is_some() {
         return true;
@@ -26,7 +26,7 @@ pub(crate) fn is_alone() -> bool {
     }
 }
 
-/// None of the other threads runs: none is about to, twice, and none has had its core in between. So there was a moment at which
+/// Returns whether none of the other threads runs: none is about to, twice, and none has had its core in between. So there was a moment at which
 /// all of them waited.
 pub(crate) fn is_quiet() -> bool {
     match (others(), others()) {

@@ -1,8 +1,9 @@
 //! Where the program begins, and where its threads do.
 
 use super::order;
+use crate::program::program;
+use crate::real;
 use crate::real::real;
-use crate::{program, real};
 use angara_abi::program_clock::Call;
 use angara_protocol::launch::ENV_PE;
 use libc::{c_char, c_int, c_void, pthread_attr_t, pthread_t};

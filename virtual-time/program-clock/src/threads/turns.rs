@@ -1,7 +1,6 @@
 //! Several PEs in one process, on one thread that lets one after the other run. Each has a clock and random numbers of its own;
 //! all other threads of such a process have real time.
 
-use crate::threads;
 use angara_abi::program_clock::{Call, ProgramClock};
 use std::cell::Cell;
 use std::sync::atomic::AtomicU64;
@@ -23,24 +22,13 @@ thread_local! {
     static NOW: Cell<*const Turn> = const { Cell::new(std::ptr::null()) };
 }
 
-/// The PE whose turn it is, if this thread runs PEs.
+/// Returns the PE whose turn it is, if this thread runs PEs.
 pub(crate) fn this() -> Option<&'static Turn> {
     // SAFETY: null, or what `angara_clock_pe` has made, which stays.
     unsafe { NOW.get().as_ref() }
 }
 
-/// Makes the clock of PE `pe`, which stays until the process ends ([`angara_abi::program_clock::PE_SYMBOL`]).
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn angara_clock_pe(pe: u32) -> *const Turn {
-    Box::into_raw(Box::new(Turn {
-        clock: ProgramClock::of(Some(threads::ALL)),
-        inside: Cell::new(0),
-        call: Cell::new(Call::OUTSIDE),
-        stream: AtomicU64::new(crate::random::start(pe.into(), 0)),
-    }))
-}
-
-/// It is the turn of a PE that has been made here, or of none ([`angara_abi::program_clock::TURN_SYMBOL`]).
+/// Says that it is the turn of a PE that has been made here, or of none ([`angara_abi::program_clock::TURN_SYMBOL`]).
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn angara_clock_turn(turn: *const Turn) {
     NOW.set(turn);

@@ -1,8 +1,8 @@
 //! `getopt` for several programs at once: libc keeps where it is within an argument in a place that cannot be reached.
 
-use super::variables::Variables;
-use crate::record::OneThread;
+use crate::libc_state::variables::Variables;
 use crate::record::current;
+use crate::record::one_thread::OneThread;
 use std::ffi::{c_char, c_int, c_void};
 
 pub(super) fn symbol(name: &str) -> Option<*const ()> {

@@ -1,12 +1,17 @@
 //! One PE's record, and which PE runs.
 
-use crate::crash::Fault;
-use crate::exit::Handlers;
-use crate::image::Image;
+pub(crate) mod fault;
+pub(crate) mod handlers;
+pub(crate) mod hooks;
+pub(crate) mod one_thread;
+
 use crate::libc_state::State as LibcState;
-use crate::pes::Hooks;
+use crate::program::Program;
 use crate::tls::TLS_MAX;
-use std::cell::UnsafeCell;
+use fault::Fault;
+use handlers::Handlers;
+use hooks::Hooks;
+use one_thread::OneThread;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// What a PE does.
@@ -40,7 +45,7 @@ pub(crate) struct Record {
     pub(crate) fresh: bool,
     /// Address of its image.
     pub(crate) base: usize,
-    pub(crate) image: *const Image,
+    pub(crate) program: *const Program,
     pub(crate) stack: StackRange,
     /// Its thread-local variables while the host runs.
     pub(crate) tls: Vec<u8>,
@@ -59,22 +64,6 @@ pub(crate) struct Host {
     pub(crate) fault: Fault,
     /// The PE that has just run has not given its turn up by itself.
     pub(crate) paused: bool,
-}
-
-/// Data of the one thread that hosts PEs.
-pub(crate) struct OneThread<T>(UnsafeCell<T>);
-
-// SAFETY: only the thread that hosts PEs gets at the content; `Pes::new` admits one at a time.
-unsafe impl<T> Sync for OneThread<T> {}
-
-impl<T> OneThread<T> {
-    pub(crate) const fn new(value: T) -> OneThread<T> {
-        OneThread(UnsafeCell::new(value))
-    }
-
-    pub(crate) const fn get(&self) -> *mut T {
-        self.0.get()
-    }
 }
 
 pub(crate) static HOST: OneThread<Host> =

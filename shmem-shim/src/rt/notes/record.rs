@@ -1,50 +1,37 @@
 //! Notes of every call, for timelines: what it was about, when it began and when it ended.
 //!
-//! A job whose calls are noted is one that is told of every call ([`super::TOLD`]). All others find their state
+//! A job whose calls are noted is one that is told of every call ([`crate::rt::runtime::TOLD`]). All others find their state
 //! before they come here, so they pay nothing.
 
-use super::process::pe;
-use super::team::Group;
-use super::transfer::Transfer;
-use super::{Runtime, accesses, check, lock, told_state, untold_state};
+use super::accesses;
+use super::recorder::Recorder;
 use crate::ctypes::*;
+use crate::rt::group::Group;
+use crate::rt::process::pe;
+use crate::rt::transfer::Transfer;
+use crate::rt::{Runtime, told_state, try_state, untold_state};
 use angara::Comparison;
 use angara_protocol::calls::{
-    Action, Blocks, Call, CallFile, ENV_CALLS, ENV_SITES, Head, Meeting, Members, Memory, file_name, wall_now,
+    Action, Blocks, CallFile, ENV_CALLS, ENV_SITES, Head, Meeting, Members, Memory, file_name, wall_now,
 };
 use std::cell::Cell;
 use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU16, Ordering};
 
-/// Notes of the PE whose turn it is, if its calls are noted.
+/// Returns the notes of the PE whose turn it is, if its calls are noted.
 fn recorder() -> Option<&'static Recorder> {
     pe::this().recorder.get()
 }
 
 thread_local! {
-    /// Number of this thread among those that have called the library.
-    static THREAD: Cell<Option<u16>> = const { Cell::new(None) };
     /// Calls that this thread is in.
     static DEPTH: Cell<u8> = const { Cell::new(0) };
 }
 
-/// Threads that have called the library.
-static THREADS: AtomicU16 = AtomicU16::new(0);
-
 /// Calls that this thread is in from now on, because the turn of another PE begins on it. Returns those that it was in.
 pub(crate) fn change_depth(calls: u8) -> u8 {
     DEPTH.replace(calls)
-}
-
-/// A file of calls: one for all lives of a PE's job.
-pub(crate) struct Recorder {
-    /// The PE.
-    pe: u32,
-    /// Calls say from which line they come.
-    sites: bool,
-    notes: Mutex<CallFile>,
 }
 
 /// Runs a routine of the library, and notes it where calls are noted: `what` turns its result into the noted action.
@@ -66,7 +53,7 @@ pub(crate) fn call<R>(
 fn told<R>(name: Name, what: impl FnOnce(&Runtime, &R) -> Action, body: impl FnOnce(&'static Runtime) -> R) -> R {
     let s = told_state(name);
     match recorder() {
-        Some(recorder) => recorder.around(s, name, what, || body(s)),
+        Some(recorder) => around(recorder, s, name, what, || body(s)),
         None => body(s),
     }
 }
@@ -83,18 +70,18 @@ pub(crate) fn compound<R>(name: Name, body: impl FnOnce() -> R) -> R {
 #[cold]
 #[inline(never)]
 fn told_compound<R>(name: Name, body: impl FnOnce() -> R) -> R {
-    match (recorder(), super::try_state()) {
-        (Some(recorder), Some(s)) => recorder.around(s, name, |_, _| Action::Other, body),
+    match (recorder(), try_state()) {
+        (Some(recorder), Some(s)) => around(recorder, s, name, |_, _| Action::Other, body),
         _ => body(),
     }
 }
 
-/// Where calls are to be noted, if they are.
+/// Returns the folder for notes, if calls are to be noted.
 fn directory() -> Option<OsString> {
     angara_protocol::trust::var_os(ENV_CALLS).filter(|directory| !directory.is_empty())
 }
 
-/// True if calls are to be noted.
+/// Returns whether calls are to be noted.
 pub(crate) fn wanted() -> bool {
     directory().is_some()
 }
@@ -122,7 +109,7 @@ pub(crate) fn start(job: &angara::Job) -> Result<(), String> {
     Ok(())
 }
 
-/// Nanoseconds, of virtual time or of the clock that all processes of the host share.
+/// Returns the time in nanoseconds, of virtual time or of the clock that all processes of the host share.
 pub(crate) fn now(job: &angara::Job) -> u64 {
     match job.adapter().virtual_now() {
         Some(ps) => ps / 1000,
@@ -137,76 +124,32 @@ pub(crate) fn started(s: &Runtime, name: Name, begun: u64) {
     }
 }
 
-/// The number of this thread.
-fn thread() -> u16 {
-    THREAD.get().unwrap_or_else(|| {
-        let number = THREADS.fetch_add(1, Ordering::Relaxed);
-        THREAD.set(Some(number));
-        number
-    })
+/// Notes `body`, which the routine `name` does.
+fn around<R>(
+    recorder: &Recorder,
+    s: &Runtime,
+    name: Name,
+    what: impl FnOnce(&Runtime, &R) -> Action,
+    body: impl FnOnce() -> R,
+) -> R {
+    let depth = DEPTH.get();
+    if recorder.sites && depth == 0 {
+        recorder.note_accesses(accesses::take_all(s), now(&s.job));
+    }
+    DEPTH.set(depth.saturating_add(1));
+    let start = now(&s.job);
+    let result = body();
+    let end = now(&s.job);
+    DEPTH.set(depth);
+    let action = what(s, &result);
+    if recorder.sites {
+        lend(&action);
+    }
+    recorder.note(name, depth, (start, end), action);
+    result
 }
 
-impl Recorder {
-    fn around<R>(
-        &self,
-        s: &Runtime,
-        name: Name,
-        what: impl FnOnce(&Runtime, &R) -> Action,
-        body: impl FnOnce() -> R,
-    ) -> R {
-        let depth = DEPTH.get();
-        if self.sites && depth == 0 {
-            self.note_accesses(s);
-        }
-        DEPTH.set(depth.saturating_add(1));
-        let start = now(&s.job);
-        let result = body();
-        let end = now(&s.job);
-        DEPTH.set(depth);
-        let action = what(s, &result);
-        if self.sites {
-            lend(&action);
-        }
-        self.note(name, depth, (start, end), action);
-        result
-    }
-
-    fn note(&self, name: Name, depth: u8, (start, end): (u64, u64), action: Action) {
-        let thread = thread();
-        let at = if self.sites { check::caller_address() } else { None };
-        let mut notes = lock(&self.notes);
-        let mut add = || {
-            let routine = notes.text(name.as_ptr() as usize, || (*name).into())?;
-            let site = at.map_or(Ok(0), |at| site(&mut notes, at as usize))?;
-            notes.call(&Call { routine, site, thread, depth, start, end, action })
-        };
-        let noted = add();
-        self.say(noted);
-    }
-
-    /// Notes what the program has done to memory itself since its last call.
-    fn note_accesses(&self, s: &Runtime) {
-        let all = accesses::take_all(s);
-        let (thread, now) = (thread(), now(&s.job));
-        let mut notes = lock(&self.notes);
-        for (code, action) in all {
-            let mut add = || {
-                let site = site(&mut notes, code)?;
-                notes.call(&Call { routine: 0, site, thread, depth: 0, start: now, end: now, action })
-            };
-            let noted = add();
-            self.say(noted);
-        }
-    }
-
-    fn say(&self, noted: std::io::Result<()>) {
-        if let Err(e) = noted {
-            angara_protocol::complain!("angara: PE {}: calls are no longer noted: {e}", self.pe);
-        }
-    }
-}
-
-/// Which private memory transfers work with behind their call.
+/// Notes which private memory transfers still work with after their call.
 fn lend(action: &Action) {
     match *action {
         Action::Put { local: Memory::Private(at), blocks, blocking: false, .. }
@@ -219,13 +162,8 @@ fn lend(action: &Action) {
     }
 }
 
-/// The number of the line of the program at a return address.
-fn site(notes: &mut CallFile, address: usize) -> std::io::Result<u32> {
-    notes.text(address, || check::line_of(address as *mut _))
-}
-
 impl Runtime {
-    /// Memory that a call names.
+    /// Returns the memory that a call names by its address.
     pub(crate) fn memory(&self, p: *const u8) -> Memory {
         match self.job.locate(p, 1) {
             Some(place) => Memory::Symmetric(place),
@@ -234,7 +172,7 @@ impl Runtime {
     }
 }
 
-/// The low bits of a context, by which notes tell contexts apart.
+/// Returns the low bits of a context, by which notes tell contexts apart.
 pub(crate) fn context(ctx: shmem_ctx_t) -> u16 {
     ctx as u16
 }
@@ -250,12 +188,11 @@ pub(crate) struct Moved {
 }
 
 impl Moved {
-    /// PE of the job that the transfer was with; it was checked by the transfer.
+    /// Returns the PE of the job that the transfer was with; it was checked by the transfer.
     fn pe(&self, s: &Runtime, name: Name) -> u32 {
         s.target(name, self.ctx, self.pe) as u32
     }
 
-    /// As a put.
     pub(crate) fn put(self, s: &Runtime, name: Name) -> Action {
         let Moved { ctx, dest, source, blocks, blocking, .. } = self;
         let value = match (blocks.count, blocks.block) {
@@ -269,7 +206,6 @@ impl Moved {
         Action::Put { ctx: context(ctx), pe: self.pe(s, name), remote, local, blocks, blocking, value }
     }
 
-    /// As a get.
     pub(crate) fn get(self, s: &Runtime, name: Name) -> Action {
         let Moved { ctx, dest, source, blocks, blocking, .. } = self;
         let (remote, local) = (s.memory(source), s.memory(dest));
@@ -285,7 +221,6 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// A wait is over.
     pub(crate) const WAITED: Answer = Answer { test: false, satisfied: true };
 
     /// A test said this.
@@ -294,7 +229,7 @@ impl Answer {
     }
 }
 
-/// A wait for, or a test of, `count` variables from `at` on.
+/// Returns what is noted of a wait for, or a test of, `count` variables from `at` on.
 pub(crate) fn waited(
     s: &Runtime,
     at: *const u8,
@@ -305,12 +240,12 @@ pub(crate) fn waited(
     Action::Wait { at: s.memory(at), count: count as u64, comparison, satisfied, test }
 }
 
-/// A collective that moves nothing.
+/// Returns what is noted of a collective that moves nothing.
 pub(crate) fn met(meeting: Meeting, group: &Group) -> Action {
     moved(meeting, group, 0, (Memory::Private(0), 0), (Memory::Private(0), 0))
 }
 
-/// A collective with so many bytes at a destination and at a source.
+/// Returns what is noted of a collective with `dest_len` bytes at a destination and `source_len` at a source.
 pub(crate) fn moved(
     meeting: Meeting,
     group: &Group,
@@ -323,7 +258,8 @@ pub(crate) fn moved(
     Action::Meet { meeting, members, root: root as u32, dest, dest_len, source, source_len, work: None }
 }
 
-/// A collective of `what`, of which every PE has so many blocks at its destination and at its source.
+/// Returns what is noted of a collective of `what`, of which every PE has `there` blocks at its destination and `here` at
+/// its source.
 pub(crate) fn exchanged(
     s: &Runtime,
     (meeting, group, root): (Meeting, &Group, int),

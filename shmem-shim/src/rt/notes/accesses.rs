@@ -4,7 +4,9 @@
 //! Only memory that other PEs can reach counts, and buffers that are lent to a transfer. Between two calls of the
 //! library the order of accesses does not matter, so each thread sums them up, and the next call notes them.
 
-use super::{Runtime, check, lock, try_state};
+use super::caller::caller_address;
+use crate::rt::mutex::lock;
+use crate::rt::runtime::{Runtime, try_state};
 use angara_abi::desc::{Place, Region};
 use angara_protocol::calls::{Action, Memory};
 use std::collections::HashSet;
@@ -76,25 +78,25 @@ struct Reached {
     pe: usize,
 }
 
-/// Begins to look at accesses.
+/// Has accesses looked at from now on.
 pub(super) fn watch() {
     WATCHED.store(true, Ordering::Relaxed);
 }
 
-/// A transfer works with `len` bytes of private memory until it is completed.
+/// Notes that a transfer works with `len` bytes of private memory until it is completed.
 pub(super) fn lend(start: usize, len: usize) {
     LENT.0.fetch_min(start, Ordering::Relaxed);
     LENT.1.fetch_max(start.saturating_add(len), Ordering::Relaxed);
 }
 
-/// All transfers are completed.
+/// Notes that all transfers are completed.
 pub(super) fn give_back() {
     LENT.0.store(usize::MAX, Ordering::Relaxed);
     LENT.1.store(0, Ordering::Relaxed);
 }
 
-/// The program knows the address of `place` of another PE.
-pub(super) fn reach(s: &Runtime, pe: usize, place: Place, address: usize) {
+/// Notes that the program knows the address of `place` of another PE.
+pub(crate) fn reach(s: &Runtime, pe: usize, place: Place, address: usize) {
     if !WATCHED.load(Ordering::Relaxed) || place.region != Region::Heap || pe == s.me {
         return;
     }
@@ -106,12 +108,12 @@ pub(super) fn reach(s: &Runtime, pe: usize, place: Place, address: usize) {
     REACHES.store(true, Ordering::Relaxed);
 }
 
-/// Where offsets of the heap end.
+/// Returns where offsets of the heap end.
 fn heap_end(s: &Runtime) -> usize {
     s.job.heap() as usize - s.job.internal() as usize + s.job.heap_len()
 }
 
-/// Whose memory an address is; `None` if nobody else can reach it and it is not lent.
+/// Returns whose memory an address is; `None` if nobody else can reach it and it is not lent.
 fn owner(s: &Runtime, address: usize) -> Option<(usize, Memory)> {
     if let Some(place) = s.job.locate(address as *const u8, 1) {
         return Some((s.me, Memory::Symmetric(place)));
@@ -128,7 +130,7 @@ fn owner(s: &Runtime, address: usize) -> Option<(usize, Memory)> {
     Some((of.pe, Memory::Symmetric(place)))
 }
 
-/// The program touches `len` bytes; `code` is the address behind the access in its code.
+/// Notes that the program touches `len` bytes; `code` is the address behind the access in its code.
 #[inline]
 pub(crate) fn touched(address: usize, len: usize, touch: Touch, code: usize) {
     if WATCHED.load(Ordering::Relaxed) && len > 0 {
@@ -139,7 +141,7 @@ pub(crate) fn touched(address: usize, len: usize, touch: Touch, code: usize) {
 /// [`touched`] by an atomic of the compiler's, from wherever it was called.
 pub(crate) fn touched_atomically(address: usize, len: usize, touch: Touch) {
     if WATCHED.load(Ordering::Relaxed) && try_state().is_some_and(|s| owner(s, address).is_some()) {
-        note(address, len, touch, check::caller_address().map_or(0, |code| code as usize));
+        note(address, len, touch, caller_address().map_or(0, |code| code as usize));
     }
 }
 
@@ -198,7 +200,7 @@ impl Log {
     }
 }
 
-/// All accesses since the last time, of all threads: where the code is, and what it did.
+/// Returns all accesses since the last time, of all threads: where the code is, and what it did.
 pub(super) fn take_all(s: &Runtime) -> Vec<(usize, Action)> {
     if !WATCHED.load(Ordering::Relaxed) {
         return Vec::new();

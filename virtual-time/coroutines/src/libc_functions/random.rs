@@ -1,52 +1,12 @@
 //! `rand` and `random` with a state of their own per PE, made at the first call; the same numbers as libc's.
 
+use crate::libc_state::numbers::{RandomData, initstate_r};
 use crate::record::current;
 use std::ffi::{c_char, c_int, c_long, c_uint};
-
-/// libc's `struct random_data`.
-#[repr(C)]
-struct RandomData {
-    front: *mut i32,
-    rear: *mut i32,
-    state: *mut i32,
-    kind: c_int,
-    degree: c_int,
-    separation: c_int,
-    end: *mut i32,
-}
-
-/// Bytes of state that libc begins with.
-const OWN: usize = 128;
-
-#[repr(C)]
-struct Made {
-    data: RandomData,
-    own: [u8; OWN],
-}
-
-/// A PE's state; null before the first call.
-pub(super) struct Random(*mut Made);
-
-impl Default for Random {
-    fn default() -> Random {
-        Random(std::ptr::null_mut())
-    }
-}
-
-impl Random {
-    /// # Safety
-    /// The PE never runs again.
-    pub(super) unsafe fn free(&mut self) {
-        // SAFETY: null or from calloc.
-        unsafe { libc::free(self.0.cast()) };
-        self.0 = std::ptr::null_mut();
-    }
-}
 
 unsafe extern "C" {
     fn random_r(data: *mut RandomData, to: *mut i32) -> c_int;
     fn srandom_r(seed: c_uint, data: *mut RandomData) -> c_int;
-    fn initstate_r(seed: c_uint, state: *mut c_char, len: usize, data: *mut RandomData) -> c_int;
     fn setstate_r(state: *mut c_char, data: *mut RandomData) -> c_int;
 }
 
@@ -61,20 +21,10 @@ pub(super) fn symbol(name: &str) -> Option<*const ()> {
     })
 }
 
-/// The state of the PE that runs, as after `srandom(1)` at first.
+/// The state of the PE that runs.
 fn data() -> *mut RandomData {
-    // SAFETY: only PEs have the addresses of these functions; the memory is zeroed, as libc wants it.
-    unsafe {
-        let random = &mut current().libc.random;
-        if random.0.is_null() {
-            random.0 = libc::calloc(1, size_of::<Made>()).cast();
-            if random.0.is_null() {
-                libc::abort()
-            }
-            initstate_r(1, (&raw mut (*random.0).own).cast(), OWN, &raw mut (*random.0).data);
-        }
-        &raw mut (*random.0).data
-    }
+    // SAFETY: only PEs have the addresses of these functions.
+    unsafe { current() }.libc.random.data()
 }
 
 unsafe extern "C" fn rand() -> c_int {

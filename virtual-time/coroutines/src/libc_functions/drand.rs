@@ -1,18 +1,8 @@
 //! The drand48 family, with a state of its own per PE: zeros at first, as in libc.
 
+use crate::libc_state::numbers::Drand;
 use crate::record::current;
 use std::ffi::{c_int, c_long, c_ushort};
-
-/// libc's `struct drand48_data`.
-#[derive(Default)]
-#[repr(C)]
-pub(super) struct Drand {
-    x: [c_ushort; 3],
-    old_x: [c_ushort; 3],
-    c: c_ushort,
-    init: c_ushort,
-    a: u64,
-}
 
 unsafe extern "C" {
     fn drand48_r(state: *mut Drand, to: *mut f64) -> c_int;

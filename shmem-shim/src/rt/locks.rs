@@ -7,7 +7,7 @@
 //! swaps the home word back to 0 if nobody came, else clears the waiting bit of the next PE.
 
 use super::record::call;
-use super::{Runtime, ok, rma::aligned};
+use super::{Runtime, die, ok, rma::aligned};
 use crate::ctypes::*;
 use angara::{Amo, AmoOp, Class, Place};
 use angara_protocol::calls::Action;
@@ -65,7 +65,7 @@ impl<'a> Lock<'a> {
             return;
         }
         if before == self.me() {
-            super::die(self.name, None, "this PE already holds the lock; waiting for itself would never end");
+            die(self.name, None, "this PE already holds the lock; waiting for itself would never end");
         }
         self.amo(before as usize - 1, self.node, AmoOp::Or, self.me(), 0, false);
         self.wait(|| self.own.load(Ordering::Acquire) & WAITING == 0, "the lock, held by another PE");
@@ -91,7 +91,7 @@ impl<'a> Lock<'a> {
                 return;
             }
             if last == 0 {
-                super::die(self.name, None, "the lock is not held");
+                die(self.name, None, "the lock is not held");
             }
             self.wait(|| next() != 0, "the PE behind in the queue to link itself");
         }

@@ -2,8 +2,8 @@
 //! write past the host's sink.
 
 use super::streams;
-use super::variables::{stderr_now, stdout_now};
 use crate::exit;
+use crate::libc_state::variables::{stderr_now, stdout_now};
 use crate::record::current;
 use std::ffi::{c_char, c_int, c_uint, c_void};
 

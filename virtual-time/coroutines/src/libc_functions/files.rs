@@ -1,7 +1,7 @@
 //! Files that a PE opened: flushed and closed at its end, as libc does at a process's.
 
 use super::descriptors;
-use super::variables::{Variables, stderr_now, stdin_now, stdout_now};
+use crate::libc_state::variables::{Variables, stderr_now, stdin_now, stdout_now};
 use crate::record::current;
 use libc::FILE;
 use std::ffi::{c_char, c_int};
@@ -76,7 +76,7 @@ unsafe extern "C" fn reopen(path: *const c_char, mode: *const c_char, stream: *m
             if let Some(at) = current().libc.copy_of(name) {
                 (at as *mut *mut FILE).write_unaligned(file);
             }
-            super::cxx::follow();
+            current().libc.cxx.follow();
         }
         file
     }
