@@ -191,9 +191,7 @@ impl Trees {
                 p.detail =
                     self.tree_detail(tree, 0, angara_abi::packet::ReduceOp::Sum, angara_abi::packet::ReduceElem::I32);
             }
-            Op::Write { .. } | Op::Read { .. } | Op::Flush { .. } | Op::Amo { .. } | Op::Fence | Op::Barrier { .. } => {
-                unreachable!("matched above")
-            }
+            other => unreachable!("{other:?} has no tree"),
         }
         p.class = angara_abi::account::Class::Sync as u8;
         let len = host.ops[op].len;
