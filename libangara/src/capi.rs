@@ -354,7 +354,7 @@ api! {
         // SAFETY: the caller promises eight words.
         let words = unsafe { words.cast::<[u64; 8]>().read() };
         let d = Descriptor::decode(&words).map_err(|e| Error::invalid(e.to_string()))?;
-        if op.is_null() && crate::driver::answered(&d) {
+        if op.is_null() && d.is_answered() {
             return Err(Error::invalid("an operation with an answer needs an angara_op_t to wait on"));
         }
         let handle = job.adapter().post_descriptor(pe_number(pe)?, &d)?;

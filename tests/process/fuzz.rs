@@ -7,7 +7,7 @@
 use angara_abi::JobId;
 use angara_abi::account::Class;
 use angara_abi::csr;
-use angara_abi::desc::{AmoOp, Descriptor, Op, Place, Region, Words};
+use angara_abi::desc::{AmoOp, Descriptor, Moves, Op, Place, Region, Words};
 use angara_abi::packet::{Address, Header, PacketType, ReduceElem, ReduceOp, Tail, Vc};
 use angara_abi::queue::QueueMemory;
 use angara_net::Link;
@@ -92,15 +92,18 @@ fn target(rng: &mut Rng, client: &Client, victim: &[(Coords, u16)]) -> (Coords, 
 
 /// Plausible descriptors: most pass the decoder, many reach memory.
 fn descriptor(rng: &mut Rng, client: &Client, victim: &[(Coords, u16)]) -> Words {
-    let op =
-        rng.pick(&[Op::Put, Op::Put, Op::PutInline, Op::PutInline, Op::Get, Op::Amo, Op::Reduce, Op::Bcast, Op::Nop]);
+    let op = match rng.below(16) {
+        0 => Op::Nop,
+        1..4 => rng.pick(&[Op::Put, Op::PutInline]),
+        _ => rng.pick(&Op::ALL.iter().copied().filter(|op| op.facts().remote).collect::<Vec<_>>()),
+    };
     let (dst, endpoint) = target(rng, client, victim);
     let amo = AmoOp::from_bits(rng.below(7) as u8).expect("seven atomics");
     let mut d = Descriptor { dst, endpoint, amo, ..Descriptor::new(op) };
     d.class = rng.pick(&Class::ALL);
     d.width = rng.pick(&[4, 8]);
     d.len = number(rng, &[8, 256, 4096, client.stride as u64, 1 << 30]) as u32;
-    if op == Op::PutInline {
+    if op.facts().moves == Moves::Bytes(8) {
         d.len = 1 + d.len % 8;
     }
     d.remote = Some(place(rng, client));
@@ -159,11 +162,20 @@ fn packet(rng: &mut Rng, client: &Client, victim: &[(Coords, u16)]) -> Vec<u128>
     flits
 }
 
+/// How often an honest program posts an operation without being in a tree. Its PEs do not wait for each other.
+fn often(op: Op) -> usize {
+    match op {
+        Op::PutInline | Op::Amo => 2,
+        Op::Nop | Op::Put | Op::Get | Op::Fence => 1,
+        Op::Barrier | Op::Reduce | Op::Bcast => 0,
+    }
+}
+
 /// A descriptor an honest program could post: everything in range, the target in the own job.
 fn honest(rng: &mut Rng, client: &Client, tree: Option<u8>) -> Words {
     let op = match tree {
         Some(_) if rng.one_in(8) => rng.pick(&[Op::Reduce, Op::Bcast]),
-        _ => rng.pick(&[Op::Put, Op::PutInline, Op::PutInline, Op::Get, Op::Amo, Op::Amo, Op::Nop, Op::Fence]),
+        _ => rng.pick(&Op::ALL.iter().flat_map(|&op| std::iter::repeat_n(op, often(op))).collect::<Vec<_>>()),
     };
     let mut d = client.descriptor(op, rng.below(ATTACKERS as u64) as usize);
     let room = client.stride as u64 - 512;
@@ -173,11 +185,10 @@ fn honest(rng: &mut Rng, client: &Client, tree: Option<u8>) -> Words {
     d.class = rng.pick(&Class::ALL);
     d.amo = AmoOp::from_bits(rng.below(7) as u8).expect("seven atomics");
     (d.operand, d.comparand, d.width) = (rng.u64(), rng.u64(), rng.pick(&[4, 8]));
-    d.len = match op {
-        Op::PutInline => 1 + rng.below(8) as u32,
-        Op::Reduce => 8 * (1 + rng.below(32) as u32),
-        Op::Bcast => 1 + rng.below(256) as u32,
-        _ => 1 + rng.below(500) as u32,
+    d.len = match op.facts().moves {
+        Moves::Bytes(max) => 1 + rng.below(max.min(500) as u64) as u32,
+        Moves::Elements(max) => 8 * (1 + rng.below(max as u64 / 8) as u32),
+        Moves::Nothing | Moves::Word => 0,
     };
     d.tree = tree.unwrap_or(0);
     d.reduce = rng.below(16) as u8;

@@ -204,18 +204,7 @@ fn descriptor_table() -> String {
 }
 
 fn operations_table() -> String {
-    let does = [
-        "only takes its place in the sequence",
-        "write own memory to the target",
-        "write 1 to 8 bytes of the operand to the target",
-        "read target memory into own",
-        "atomic on one target word, old value to own memory if present",
-        "later posts wait until every earlier one is delivered in order",
-        "enter the job's barrier",
-        "contribute to a reduction on a tree",
-        "broadcast on a tree",
-    ];
-    let ops = (0..16).filter_map(|c| Op::from_bits(c).map(|o| (format!("operation {c} {o:?}"), does[c as usize])));
+    let ops = Op::ALL.iter().map(|o| (format!("operation {} {o:?}", *o as u8), o.facts().does));
     let amos = (0..16).filter_map(|c| {
         AmoOp::from_bits(c).map(|o| {
             let how = if o.is_native() { "the chip's own when no result is wanted" } else { "service processor" };

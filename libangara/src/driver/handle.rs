@@ -128,11 +128,6 @@ impl Handle {
     }
 }
 
-/// True if the adapter answers `d`, so that its completion can be waited for.
-pub(crate) fn answered(d: &Descriptor) -> bool {
-    matches!(d.op, Op::Get | Op::Barrier) || d.op == Op::Amo && d.local.is_some()
-}
-
 impl Adapter {
     /// Puts a packet for `pe` into the injection ring as it is ([`packet`] builds them). The
     /// adapter fills in source, route and checksum.
@@ -153,7 +148,7 @@ impl Adapter {
         self.check_target(pe)?;
         let entry = self.memory.job.pe(pe);
         let mut d = Descriptor { dst: entry.coords, endpoint: entry.endpoint, ..*descriptor };
-        let slot = if answered(&d) { Some(self.wait_slot()?) } else { None };
+        let slot = if d.is_answered() { Some(self.wait_slot()?) } else { None };
         d.completion = slot.map(Slot::completion).or(d.completion);
         if let Some(traffic) = d.traffic() {
             self.count(pe, d.class, traffic);

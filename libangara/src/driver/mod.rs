@@ -31,7 +31,6 @@ mod timeslice;
 pub(crate) mod virtual_time;
 pub(crate) mod wait;
 
-pub(crate) use handle::answered;
 pub use handle::{Handle, OpState};
 pub(crate) use posts::{Slot, reached};
 

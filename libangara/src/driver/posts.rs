@@ -5,7 +5,7 @@ use super::Adapter;
 use crate::error::{Error, Result};
 use angara_abi::channel::{Channel, status};
 use angara_abi::clock::WaitsFor;
-use angara_abi::desc::{Descriptor, Op, Place, Region, flags};
+use angara_abi::desc::{Descriptor, Moves, Op, Place, Region, flags};
 use angara_abi::job::bounce;
 use angara_abi::packet::Flit;
 use angara_abi::queue::{Full, Producer};
@@ -18,18 +18,31 @@ const NOTES: usize = 2048;
 /// Description of a post, for error messages.
 #[derive(Clone, Copy)]
 pub(super) struct Note {
-    pub(crate) what: &'static str,
-    pub(crate) pe: u32,
-    pub(crate) len: u32,
+    what: What,
+    pub(super) pe: u32,
+    len: u32,
+}
+
+#[derive(Clone, Copy)]
+enum What {
+    Packet,
+    Op(Op),
 }
 
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Note { what, pe, len } = self;
-        match *what {
-            "fence" | "barrier" => write!(f, "{what}"),
-            _ => write!(f, "{what} of {len} bytes, PE {pe}"),
-        }
+        let what = match what {
+            What::Packet => "packet",
+            What::Op(op) => {
+                let name = op.facts().name;
+                match op.facts().moves {
+                    Moves::Nothing => return f.write_str(name),
+                    Moves::Bytes(_) | Moves::Elements(_) | Moves::Word => name,
+                }
+            }
+        };
+        write!(f, "{what} of {len} bytes, PE {pe}")
     }
 }
 
@@ -41,7 +54,7 @@ pub(super) struct Posts {
 
 impl Default for Posts {
     fn default() -> Posts {
-        let none = (0, Note { what: "nothing", pe: 0, len: 0 });
+        let none = (0, Note { what: What::Packet, pe: 0, len: 0 });
         Posts { producer: Producer::default(), notes: vec![none; NOTES] }
     }
 }
@@ -84,11 +97,11 @@ impl Adapter {
     /// Posts a descriptor and returns its sequence number; waits while the queue is full.
     pub(crate) fn post(&self, d: &Descriptor, pe: usize) -> Result<u32> {
         let words = d.encode();
-        let len = if d.op == Op::Amo { d.width as u32 } else { d.len };
+        let len = d.bytes();
         if let Some(clock) = self.clock().filter(|_| d.flags & flags::FLUSH == 0) {
             clock.carries(len);
         }
-        self.push(Note { what: d.op.name(), pe: pe as u32, len }, |p, c| p.post(c, words))
+        self.push(Note { what: What::Op(d.op), pe: pe as u32, len }, |p, c| p.post(c, words))
     }
 
     /// Puts a packet into the injection ring; waits while the ring is full.
@@ -96,7 +109,7 @@ impl Adapter {
         if let Some(clock) = self.clock() {
             clock.carries(len as u32);
         }
-        self.push(Note { what: "packet", pe: pe as u32, len: len as u32 }, |p, c| p.inject(c, packet))
+        self.push(Note { what: What::Packet, pe: pe as u32, len: len as u32 }, |p, c| p.inject(c, packet))
     }
 
     fn push(&self, note: Note, mut attempt: impl FnMut(&mut Producer, &Channel) -> Result<u32, Full>) -> Result<u32> {

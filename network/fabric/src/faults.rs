@@ -150,5 +150,6 @@ pub(crate) fn span(what: &Impairment, flits: u16) -> Tick {
 
 /// Packets need numbers and checksums.
 pub(crate) fn numbers(what: &Impairment) -> bool {
-    what.spoilt() > 0 || what.duplicate > 0 || what.reorder > 0
+    let Impairment { corrupt: _, drop: _, duplicate, reorder, delay_ps: _, rate: _, seed: _ } = *what;
+    what.spoilt() > 0 || duplicate > 0 || reorder > 0
 }

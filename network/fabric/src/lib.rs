@@ -61,7 +61,7 @@ pub use collective::{TreeError, TreeRow, TreeRows};
 pub use config::{Config, ConfigError, FlitTime, NodePath, Params, Quiet};
 pub use fabric::Fabric;
 pub use faults::FaultError;
-pub use op::{Op, Source};
+pub use op::{Answer, Ends, Meeting, Op, Source};
 pub use packet::{Frame, FrameError, Meta};
 pub use routes::{BALANCED_NODES, Links, Route, Routes, TABLE_NODES, Ways};
 pub use split::{Ledger, LedgerError};

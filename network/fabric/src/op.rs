@@ -32,6 +32,13 @@ impl Source<'_> {
             Source::Memory { len, .. } | Source::Length(len) => len,
         }
     }
+    /// Bytes that come with the operation.
+    fn carried(&self) -> usize {
+        match self {
+            Source::Inline(bytes) => bytes.len(),
+            Source::Memory { .. } | Source::Length(_) => 0,
+        }
+    }
     /// No bytes at all.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -149,61 +156,204 @@ impl<S> Op<S> {
         }
     }
 
+    /// All that is said of the operation, a row for each. Everybody else asks the methods below.
+    #[inline(always)]
+    fn facts(&self) -> Facts<'_, S> {
+        match *self {
+            Op::Write { to, ref source, .. } => {
+                Facts { moves: Moves::Source(source), to: Some(to), by: By::Pieces, ends: Ends::Injected }
+            }
+            Op::Read { to, len, .. } => {
+                let ends = Ends::Answered(to, Answer::Data);
+                Facts { moves: Moves::Bytes(len), to: Some(to), by: By::Pieces, ends }
+            }
+            Op::Flush { to, .. } => {
+                let ends = Ends::Answered(to, Answer::Flushed);
+                Facts { moves: Moves::Bytes(FLUSH_BYTES), to: Some(to), by: By::Pieces, ends }
+            }
+            Op::Amo { to, width, result, .. } => {
+                let ends = if result.is_some() { Ends::Answered(to, Answer::OldValue) } else { Ends::Injected };
+                Facts { moves: Moves::Bytes(width as u32), to: Some(to), by: By::OnePacket, ends }
+            }
+            Op::Fence => Facts { moves: Moves::Bytes(0), to: None, by: By::Nothing, ends: Ends::Reported },
+            Op::Barrier { half } => {
+                let by = By::Together(Meeting::Barrier { half });
+                Facts { moves: Moves::Bytes(0), to: None, by, ends: Ends::Reported }
+            }
+            Op::Reduce { tree, to, ref source, .. } => {
+                let by = By::Together(Meeting::Reduce { tree });
+                Facts { moves: Moves::Source(source), to, by, ends: Ends::Reported }
+            }
+            Op::Bcast { tree, ref source, .. } => {
+                let by = By::Together(Meeting::Bcast { tree });
+                Facts { moves: Moves::Source(source), to: None, by, ends: Ends::Reported }
+            }
+        }
+    }
+
     /// Where the bytes come from, if it brings some.
+    #[inline]
     pub fn source(&self) -> Option<&S> {
-        match self {
-            Op::Write { source, .. } | Op::Reduce { source, .. } | Op::Bcast { source, .. } => Some(source),
-            Op::Read { .. } | Op::Flush { .. } | Op::Amo { .. } | Op::Fence | Op::Barrier { .. } => None,
+        match self.facts().moves {
+            Moves::Source(source) => Some(source),
+            Moves::Bytes(_) => None,
         }
     }
 
     /// Whose memory it is for; `None` if not one other's.
+    #[inline]
     pub fn target(&self) -> Option<Port> {
-        match *self {
-            Op::Write { to, .. } | Op::Read { to, .. } | Op::Flush { to, .. } | Op::Amo { to, .. } => Some(to),
-            Op::Reduce { to, .. } => to,
-            Op::Fence | Op::Barrier { .. } | Op::Bcast { .. } => None,
+        self.facts().to
+    }
+
+    /// What it takes part in, if several ports do it together.
+    #[inline]
+    pub fn meeting(&self) -> Option<Meeting> {
+        match self.facts().by {
+            By::Together(meeting) => Some(meeting),
+            By::Pieces | By::OnePacket | By::Nothing => None,
         }
     }
 
+    /// How its port learns that it is over.
+    #[inline]
+    pub fn ends(&self) -> Ends {
+        self.facts().ends
+    }
+
     /// TreeId of a reduction or broadcast.
+    #[inline]
     pub(crate) fn tree(&self) -> Option<u8> {
-        match *self {
-            Op::Reduce { tree, .. } | Op::Bcast { tree, .. } => Some(tree),
-            _ => None,
+        match self.meeting()? {
+            Meeting::Reduce { tree } | Meeting::Bcast { tree } => Some(tree),
+            Meeting::Barrier { .. } => None,
         }
     }
 
     /// Bytes that it moves, given how many its source has.
+    #[inline]
     pub(crate) fn len(&self, of_source: impl FnOnce(&S) -> u32) -> u32 {
-        match self {
-            Op::Write { source, .. } | Op::Reduce { source, .. } | Op::Bcast { source, .. } => of_source(source),
-            Op::Read { len, .. } => *len,
-            Op::Flush { .. } => FLUSH_BYTES,
-            Op::Amo { width, .. } => *width as u32,
-            Op::Fence | Op::Barrier { .. } => 0,
+        match self.facts().moves {
+            Moves::Source(source) => of_source(source),
+            Moves::Bytes(len) => len,
         }
     }
 
-    /// True if it ends with bytes that come back, as many as it moves.
-    pub(crate) fn is_answered(&self) -> bool {
-        matches!(self, Op::Read { .. } | Op::Flush { .. } | Op::Amo { result: Some(_), .. })
+    /// Who answers it with bytes, as many as it moves, if somebody does.
+    #[inline]
+    pub(crate) fn answered_by(&self) -> Option<Port> {
+        match self.facts().ends {
+            Ends::Answered(by, _) => Some(by),
+            Ends::Injected | Ends::Reported => None,
+        }
     }
 
     /// True if the DMA engine may do it, piece by piece.
+    #[inline]
     pub(crate) fn is_transfer(&self) -> bool {
-        matches!(self, Op::Write { .. } | Op::Read { .. } | Op::Flush { .. })
+        match self.facts().by {
+            By::Pieces => true,
+            By::OnePacket | By::Nothing | By::Together(_) => false,
+        }
     }
 
-    /// True if it takes part in something collective.
-    pub(crate) fn is_collective(&self) -> bool {
-        matches!(self, Op::Barrier { .. } | Op::Reduce { .. } | Op::Bcast { .. })
+    /// True if it may enter only when nothing of its port waits for memory.
+    #[inline]
+    pub(crate) fn waits_for_staging(&self) -> bool {
+        match self.meeting() {
+            Some(Meeting::Barrier { .. }) => true,
+            Some(Meeting::Reduce { .. } | Meeting::Bcast { .. }) | None => false,
+        }
+    }
+
+    /// Whom it flushes: when its answer is here, so is what was written there before.
+    #[inline]
+    pub(crate) fn flushes(&self) -> Option<Port> {
+        match self.facts().ends {
+            Ends::Answered(by, Answer::Flushed) => Some(by),
+            Ends::Answered(_, Answer::Data | Answer::OldValue) | Ends::Injected | Ends::Reported => None,
+        }
     }
 
     /// True if it brings data back into memory of its port.
+    #[inline]
     pub fn is_read(&self) -> bool {
-        matches!(self, Op::Read { .. } | Op::Flush { .. })
+        match self.facts().ends {
+            Ends::Answered(_, Answer::Data | Answer::Flushed) => true,
+            Ends::Answered(_, Answer::OldValue) | Ends::Injected | Ends::Reported => false,
+        }
     }
+}
+
+/// What there is to say of an operation.
+struct Facts<'a, S> {
+    moves: Moves<'a, S>,
+    /// Whose memory it is for, if one port's.
+    to: Option<Port>,
+    by: By,
+    ends: Ends,
+}
+
+/// How much it moves.
+enum Moves<'a, S> {
+    /// What its source has.
+    Source(&'a S),
+    /// So many bytes, none of which it brings.
+    Bytes(u32),
+}
+
+/// How it is done.
+enum By {
+    /// By packets, as many as it takes; the DMA engine does it if one is not enough.
+    Pieces,
+    /// By one packet.
+    OnePacket,
+    /// It only makes others wait.
+    Nothing,
+    /// By several ports.
+    Together(Meeting),
+}
+
+/// What several ports take part in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Meeting {
+    /// The barrier of their job.
+    Barrier {
+        /// A half one.
+        half: bool,
+    },
+    /// A reduction.
+    Reduce {
+        /// TreeId.
+        tree: u8,
+    },
+    /// A broadcast.
+    Bcast {
+        /// TreeId.
+        tree: u8,
+    },
+}
+
+/// How a port learns that an operation is over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ends {
+    /// Its packets are in the network; nobody acknowledges them.
+    Injected,
+    /// Bytes come back from this port. It fails when they cannot come any more.
+    Answered(Port, Answer),
+    /// The network says so.
+    Reported,
+}
+
+/// What an answer brings.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Answer {
+    /// Data for memory of the port that asked.
+    Data,
+    /// The same, behind everything that this port has written there before.
+    Flushed,
+    /// What an atomic has found.
+    OldValue,
 }
 
 impl Op<Source<'_>> {
@@ -211,10 +361,8 @@ impl Op<Source<'_>> {
     #[inline]
     pub(crate) fn check(&self) -> Result<(), &'static str> {
         let wrong = match self {
-            Op::Write { vc, .. } if !matches!(vc, Vc::Request | Vc::Response) => "a write goes on vc0 or vc1",
-            Op::Write { source, .. }
-                if source.is_empty() || matches!(source, Source::Inline(b) if b.len() > PAYLOAD_MAX) =>
-            {
+            Op::Write { vc: Vc::Adaptive | Vc::Up | Vc::Down, .. } => "a write goes on vc0 or vc1",
+            Op::Write { source, .. } if source.is_empty() || source.carried() > PAYLOAD_MAX => {
                 "a write needs at least 1 byte, and at most 256 inline"
             }
             Op::Read { len: 0, .. } => "a read needs at least 1 byte",
@@ -227,7 +375,9 @@ impl Op<Source<'_>> {
             Op::Reduce { elem, source, .. } if !(source.len() as usize).is_multiple_of(elem.bytes()) => {
                 "a reduction needs whole elements"
             }
-            _ => return Ok(()),
+            // Every operation by name: of a new one somebody says whether anything is to be refused.
+            Op::Write { .. } | Op::Read { .. } | Op::Flush { .. } | Op::Amo { .. } => return Ok(()),
+            Op::Fence | Op::Barrier { .. } | Op::Reduce { .. } | Op::Bcast { .. } => return Ok(()),
         };
         Err(wrong)
     }

@@ -56,20 +56,21 @@ impl Impaired {
     /// A datagram is to leave.
     pub(crate) fn admit(&mut self, now: Nanos, datagram: &[u8]) {
         self.count += 1;
-        if self.happens(0, self.what.drop) {
+        let Impairment { corrupt, drop, duplicate, reorder, delay_ps, rate, seed: _ } = self.what;
+        if self.happens(0, drop) {
             return;
         }
         let mut bytes = datagram.to_vec();
-        if self.happens(1, self.what.corrupt) {
+        if self.happens(1, corrupt) {
             let bit = self.draw(2) as usize % (8 * bytes.len());
             bytes[bit / 8] ^= 1 << (bit % 8);
         }
-        let copies = 1 + usize::from(self.happens(3, self.what.duplicate));
-        let late = if self.happens(4, self.what.reorder) { OVERTAKEN_BY } else { 0 };
+        let copies = 1 + usize::from(self.happens(3, duplicate));
+        let late = if self.happens(4, reorder) { OVERTAKEN_BY } else { 0 };
         for _ in 0..copies {
             let mut at = now;
-            if self.what.rate > 0 {
-                let time = |bytes: u64| (u128::from(bytes) * 1_000_000_000 / u128::from(self.what.rate)) as Nanos;
+            if rate > 0 {
+                let time = |bytes: u64| (u128::from(bytes) * 1_000_000_000 / u128::from(rate)) as Nanos;
                 if self.line_free > now + time(QUEUE) {
                     continue;
                 }
@@ -77,7 +78,7 @@ impl Impaired {
                 at = self.line_free;
             }
             self.order += 1;
-            self.waiting.push(Reverse((at + self.what.delay_ps / 1000 + late, self.order, bytes.clone())));
+            self.waiting.push(Reverse((at + delay_ps / 1000 + late, self.order, bytes.clone())));
         }
     }
 

@@ -15,11 +15,11 @@
 
 use crate::account::{Class, READ_MAX, Traffic};
 use crate::packet::{ReduceElem, ReduceOp, Vc};
-use crate::{PAYLOAD_MAX, REDUCES, TREES};
+use crate::{REDUCES, TREES};
 use angara_net::torus::Coords;
 
-/// Most bytes of one PUT or GET descriptor.
-pub const DMA_MAX: usize = 1 << 30;
+pub use super::operations::{Answered, Counted, DMA_MAX, Facts, Moves, Op, Own};
+
 /// Largest offset a region can have (48 bits).
 pub const OFFSET_MAX: u64 = (1 << 48) - 1;
 
@@ -49,51 +49,6 @@ pub struct Place {
     pub region: Region,
     /// Bytes from the start of the region, 48 bits.
     pub offset: u64,
-}
-
-/// Operations of descriptors.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub enum Op {
-    /// Nothing; only takes its place in the sequence.
-    Nop = 0,
-    /// Write `len` bytes from `local` to `remote`.
-    Put = 1,
-    /// Write the low `len` (1..=8) bytes of the operand to `remote`.
-    PutInline = 2,
-    /// Read `len` bytes from `remote` into `local`.
-    Get = 3,
-    /// Atomic on one word at `remote`; the old value goes to `local` if that is present.
-    Amo = 4,
-    /// Later posts of either kind wait until every earlier one is delivered in order.
-    Fence = 5,
-    /// Enter the job's hardware barrier; completes when this PE may leave.
-    Barrier = 6,
-    /// Contribute `len` bytes at `local` to a reduction on a tree.
-    Reduce = 7,
-    /// Broadcast `len` bytes at `local` on a tree.
-    Bcast = 8,
-}
-
-impl Op {
-    /// Decodes an operation code.
-    pub fn from_bits(bits: u8) -> Option<Op> {
-        use Op::*;
-        [Nop, Put, PutInline, Get, Amo, Fence, Barrier, Reduce, Bcast].get(bits as usize).copied()
-    }
-    /// Returns what messages call it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Op::Nop => "nop",
-            Op::Put | Op::PutInline => "put",
-            Op::Get => "get",
-            Op::Amo => "atomic",
-            Op::Fence => "fence",
-            Op::Barrier => "barrier",
-            Op::Reduce => "reduce",
-            Op::Bcast => "broadcast",
-        }
-    }
 }
 
 /// Atomics. `Add` and `Xor` without a result are the chip's own (paper 001); the others are
@@ -216,14 +171,34 @@ impl Descriptor {
 impl Descriptor {
     /// Returns what it puts on the network; `None` if a driver does not count it for its target.
     pub fn traffic(&self) -> Option<Traffic> {
-        match self.op {
-            Op::Put | Op::PutInline => Some(Traffic::put(self.len as usize)),
-            Op::Get => Some(Traffic::get(self.len as usize)),
-            Op::Amo => {
+        let bytes = self.bytes() as usize;
+        Some(match self.op.facts().counted? {
+            Counted::Put => Traffic::put(bytes),
+            Counted::Get => Traffic::get(bytes),
+            Counted::Amo => {
                 let fetch = self.local.is_some();
-                Some(Traffic::amo(self.width as usize, self.amo.is_native() && !fetch, fetch))
+                Traffic::amo(bytes, self.amo.is_native() && !fetch, fetch)
             }
-            Op::Nop | Op::Fence | Op::Barrier | Op::Reduce | Op::Bcast => None,
+        })
+    }
+
+    /// Bytes that it moves.
+    #[inline]
+    pub const fn bytes(&self) -> u32 {
+        match self.op.facts().moves {
+            Moves::Nothing => 0,
+            Moves::Bytes(_) | Moves::Elements(_) => self.len,
+            Moves::Word => self.width as u32,
+        }
+    }
+
+    /// True if something comes back that tells of its end, so that its completion can be waited for.
+    #[inline]
+    pub const fn is_answered(&self) -> bool {
+        match self.op.facts().answered {
+            Answered::Never => false,
+            Answered::Always => true,
+            Answered::IntoOwn => self.local.is_some(),
         }
     }
 }
@@ -372,63 +347,43 @@ impl Descriptor {
         if self.flags & !flags::KNOWN != 0 {
             return Err(DescError::Flags(self.flags));
         }
-        let len = |min: usize, max: usize| {
-            let ok = (min..=max).contains(&(self.len as usize));
-            let (min, max) = (min as u32, max as u32);
-            if ok { Ok(()) } else { Err(DescError::Len { len: self.len, min, max }) }
-        };
-        let need = |p: Option<Place>, what| p.ok_or(DescError::Missing(what));
-        let remote = || match need(self.remote, "remote")? {
-            Place { region: Region::Bounce, .. } => Err(DescError::Region(Region::Bounce as u8)),
-            p => Ok(p),
-        };
-        match self.op {
-            Op::Nop | Op::Fence | Op::Barrier => {}
-            Op::Put => {
-                len(1, DMA_MAX)?;
-                need(self.local, "local")?;
-                remote()?;
+        let facts = self.op.facts();
+        match facts.moves {
+            Moves::Nothing => {}
+            Moves::Bytes(max) | Moves::Elements(max) => {
+                if !(1..=max).contains(&(self.len as usize)) {
+                    return Err(DescError::Len { len: self.len, min: 1, max: max as u32 });
+                }
             }
-            Op::PutInline => {
-                len(1, 8)?;
-                remote()?;
-            }
-            Op::Get => {
-                len(1, DMA_MAX)?;
-                need(self.local, "local")?;
-                remote()?;
-            }
-            Op::Amo => {
+            Moves::Word => {
                 if !matches!(self.width, 4 | 8) {
                     return Err(DescError::Width(self.width));
                 }
-                let at = remote()?.offset;
-                if !at.is_multiple_of(self.width as u64) {
-                    return Err(DescError::Align(at));
-                }
-            }
-            Op::Reduce => {
-                len(1, PAYLOAD_MAX)?;
-                need(self.local, "local")?;
-                remote()?;
-                if !(self.len as usize).is_multiple_of(self.elem.bytes()) {
-                    return Err(DescError::Width(self.elem.bytes() as u8));
-                }
-            }
-            Op::Bcast => {
-                len(1, PAYLOAD_MAX)?;
-                need(self.local, "local")?;
-                remote()?;
             }
         }
-        let vc_ok = match self.op {
-            Op::Put | Op::PutInline => matches!(self.vc, Vc::Response | Vc::Request),
-            _ => self.vc == Vc::Request,
-        };
-        if !vc_ok {
-            return Err(DescError::Vc(self.vc as u8));
+        match facts.own {
+            Own::Unused | Own::OldValue => {}
+            Own::Source | Own::Destination => {
+                self.local.ok_or(DescError::Missing("local"))?;
+            }
         }
-        Ok(())
+        if facts.remote {
+            let remote = self.remote.ok_or(DescError::Missing("remote"))?;
+            if remote.region == Region::Bounce {
+                return Err(DescError::Region(Region::Bounce as u8));
+            }
+            if facts.moves == Moves::Word && !remote.offset.is_multiple_of(self.width as u64) {
+                return Err(DescError::Align(remote.offset));
+            }
+        }
+        if matches!(facts.moves, Moves::Elements(_)) && !(self.len as usize).is_multiple_of(self.elem.bytes()) {
+            return Err(DescError::Width(self.elem.bytes() as u8));
+        }
+        if self.vc == Vc::Request || self.vc == Vc::Response && facts.may_overtake {
+            Ok(())
+        } else {
+            Err(DescError::Vc(self.vc as u8))
+        }
     }
 }
 

@@ -9,5 +9,6 @@ pub mod channel;
 pub mod clock;
 pub mod csr;
 pub mod desc;
+mod operations;
 pub mod packet;
 pub mod queue;

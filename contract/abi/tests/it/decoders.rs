@@ -3,7 +3,7 @@
 #![cfg(not(loom))]
 
 use angara_abi::account::{Class, Load, Traffic};
-use angara_abi::desc::{AmoOp, DMA_MAX, Descriptor, OFFSET_MAX, Op, Place, Region, Words, flags};
+use angara_abi::desc::{AmoOp, Descriptor, Moves, OFFSET_MAX, Op, Own, Place, Region, Words, flags};
 use angara_abi::packet::{
     Address, Flit, Header, PacketError, PacketType, ReduceElem, ReduceOp, Tail, Vc, check, data_flits, pack, seal,
 };
@@ -98,27 +98,31 @@ prop_compose! {
 
 /// Every operation with values it accepts.
 fn descriptor() -> impl Strategy<Value = Descriptor> {
-    let ops = 0..9u8;
+    let ops = select(Op::ALL);
     let amo = (0..7u8, any::<bool>(), any::<bool>());
     let collective = (0..16u8, 0..16u8, reduce_op(), elem());
     (target(), ops, amo, collective, any::<bool>(), 0..=u32::MAX).prop_map(
-        |(base, op, (amo, wide, fetch), (tree, reduce, reduce_op, elem), response, size)| {
-            let op = Op::from_bits(op).expect("nine operations");
+        |(base, op, (amo, wide, with_result), (tree, reduce, reduce_op, elem), response, size)| {
             let mut d = Descriptor { op, tree, reduce, reduce_op, elem, ..base };
             d.amo = AmoOp::from_bits(amo).expect("seven atomics");
-            match op {
-                Op::Put | Op::Get => d.len = 1 + size % DMA_MAX as u32,
-                Op::PutInline => d.len = 1 + size % 8,
-                Op::Reduce => d.len = elem.bytes() as u32 * (1 + size % (256 / elem.bytes() as u32)),
-                Op::Bcast => d.len = 1 + size % 256,
-                Op::Amo => {
+            let facts = op.facts();
+            match facts.moves {
+                Moves::Nothing => {}
+                Moves::Bytes(max) => d.len = 1 + size % max as u32,
+                Moves::Elements(max) => d.len = elem.bytes() as u32 * (1 + size % (max / elem.bytes()) as u32),
+                Moves::Word => {
                     d.width = if wide { 8 } else { 4 };
                     d.remote = d.remote.map(|p| Place { offset: p.offset & !7, ..p });
-                    d.local = d.local.filter(|_| fetch);
                 }
-                Op::Nop | Op::Fence | Op::Barrier => (d.local, d.remote) = (None, None),
             }
-            if response && matches!(op, Op::Put | Op::PutInline) {
+            let own = match facts.own {
+                Own::Unused => false,
+                Own::Source | Own::Destination => true,
+                Own::OldValue => with_result,
+            };
+            d.local = d.local.filter(|_| own);
+            d.remote = d.remote.filter(|_| facts.remote);
+            if response && facts.may_overtake {
                 d.vc = Vc::Response;
             }
             d

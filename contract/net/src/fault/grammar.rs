@@ -297,6 +297,7 @@ fn parse_place(place: &[&str], all: &[&str], shape: &Shape) -> Result<Place, Str
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fault::Impairment;
     use proptest::prelude::*;
 
     fn shape() -> Shape {
@@ -315,6 +316,16 @@ mod tests {
             let e = parse(&format!("{}=?", kind.name), &shape()).expect_err("no value");
             assert!(e.why.starts_with("`?` is not a") && e.to_string().contains(&word), "{e}");
         }
+    }
+
+    #[test]
+    fn every_setting_has_a_row_in_the_same_order() {
+        let (corrupt, drop, duplicate, reorder) = (1, 1, 1, 1);
+        // Without `..`, so that this does not compile without a new field.
+        let all = Impairment { corrupt, drop, duplicate, reorder, delay_ps: 1, rate: 1024, seed: Some(1) };
+        let shown: Vec<String> = all.settings().map(|how| how.to_string()).collect();
+        let names: Vec<&str> = shown.iter().filter_map(|how| how.split_once('=')).map(|(name, _)| name).collect();
+        assert_eq!(names, KINDS.each_ref().map(|kind| kind.name));
     }
 
     #[test]

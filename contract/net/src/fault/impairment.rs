@@ -68,6 +68,8 @@ impl fmt::Display for Impair {
 }
 
 /// All that befalls the packets of a link, or the datagrams of a trunk. The default is nothing. Shares are parts per million.
+///
+/// Whoever carries it out names every field, so that a new one is overlooked nowhere.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Impairment {
     /// Share of transmissions that are corrupted.
@@ -115,11 +117,11 @@ impl Impairment {
     }
     /// Why a link cannot be so.
     pub fn check(&self) -> Result<(), ImpairmentError> {
-        let shares = [self.corrupt, self.drop, self.duplicate, self.reorder];
-        match shares.into_iter().find(|share| *share > ALL) {
+        let Impairment { corrupt, drop, duplicate, reorder, delay_ps, rate, seed: _ } = *self;
+        match [corrupt, drop, duplicate, reorder].into_iter().find(|share| *share > ALL) {
             Some(share) => Err(ImpairmentError::Share(share)),
-            None if self.delay_ps > DELAY_MAX => Err(ImpairmentError::Delay(self.delay_ps)),
-            None if (1..RATE_MIN).contains(&self.rate) => Err(ImpairmentError::Rate(self.rate)),
+            None if delay_ps > DELAY_MAX => Err(ImpairmentError::Delay(delay_ps)),
+            None if (1..RATE_MIN).contains(&rate) => Err(ImpairmentError::Rate(rate)),
             None => Ok(()),
         }
     }
@@ -129,7 +131,8 @@ impl Impairment {
     }
     /// Share of transmissions that do not arrive as they were sent: corrupted or lost.
     pub fn spoilt(&self) -> u32 {
-        self.corrupt.saturating_add(self.drop).min(ALL)
+        let Impairment { corrupt, drop, duplicate: _, reorder: _, delay_ps: _, rate: _, seed: _ } = *self;
+        corrupt.saturating_add(drop).min(ALL)
     }
     /// Packets take longer than usual.
     pub fn is_slow(&self) -> bool {
@@ -137,14 +140,15 @@ impl Impairment {
     }
     /// Its settings that do something, in the order of [`super::KINDS`].
     pub fn settings(&self) -> impl Iterator<Item = Impair> {
+        let Impairment { corrupt, drop, duplicate, reorder, delay_ps, rate, seed } = *self;
         let all = [
-            Impair::Corrupt(self.corrupt),
-            Impair::Drop(self.drop),
-            Impair::Duplicate(self.duplicate),
-            Impair::Reorder(self.reorder),
-            Impair::Delay(self.delay_ps),
-            Impair::Rate(self.rate),
-            Impair::Seed(self.seed),
+            Impair::Corrupt(corrupt),
+            Impair::Drop(drop),
+            Impair::Duplicate(duplicate),
+            Impair::Reorder(reorder),
+            Impair::Delay(delay_ps),
+            Impair::Rate(rate),
+            Impair::Seed(seed),
         ];
         all.into_iter().filter(|how| *how != how.none())
     }

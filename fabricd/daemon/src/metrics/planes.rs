@@ -41,17 +41,28 @@ fn daemon(scrape: &Scrape) -> Vec<Family> {
 fn plane(plane: &PlaneFigures) -> Vec<Family> {
     let kind = |name: &str, n: u64| (vec![("kind", name.to_string())], Value::Whole(n));
     let cause = |name: &str, n: u64| (vec![("cause", name.to_string())], Value::Whole(n));
-    let (packets, payloads) = plane.in_flight;
-    let (served, waiting, stopped) = plane.channels;
+    // Every figure by name, so that a new one is not left out unseen; those without a family here have one elsewhere.
+    let PlaneFigures {
+        rounds,
+        cpu_s,
+        violations,
+        events,
+        in_flight,
+        channels,
+        adapters,
+        barriers: _,
+        trees: _,
+        faults: _,
+        sets: _,
+    } = plane;
+    let (packets, payloads) = *in_flight;
+    let (served, waiting, stopped) = *channels;
     vec![
-        Family::counter("angara_data_plane_cpu", "Processor time of the data plane.")
-            .unit(Unit::Seconds)
-            .part(plane.cpu_s),
+        Family::counter("angara_data_plane_cpu", "Processor time of the data plane.").unit(Unit::Seconds).part(*cpu_s),
         Family::counter("angara_data_plane_rounds", "Rounds of the data plane, with work (busy) and without (idle).")
-            .each([kind("busy", plane.rounds.busy), kind("idle", plane.rounds.idle)]),
-        Family::counter("angara_data_plane_sleeps", "How often the data plane went to sleep.")
-            .whole(plane.rounds.sleeps),
-        Family::counter("angara_data_plane_events", "Events that the network has handled.").whole(plane.events),
+            .each([kind("busy", rounds.busy), kind("idle", rounds.idle)]),
+        Family::counter("angara_data_plane_sleeps", "How often the data plane went to sleep.").whole(rounds.sleeps),
+        Family::counter("angara_data_plane_events", "Events that the network has handled.").whole(*events),
         Family::gauge("angara_network_packets", "Packets in the network now.").whole(packets as u64),
         Family::gauge("angara_network_payloads", "Payload slots in use now.").whole(payloads as u64),
         Family::gauge("angara_channels", "Channels that are served.").whole(served as u64),
@@ -59,13 +70,11 @@ fn plane(plane: &PlaneFigures) -> Vec<Family> {
             .whole(waiting as u64),
         Family::gauge("angara_channels_stopped", "Channels in their error state.").whole(stopped as u64),
         Family::counter("angara_adapter_packets_ejected", "Packets that adapters have delivered to this host.")
-            .whole(plane.adapters.ejected),
-        Family::counter("angara_adapter_packets_dropped", "Packets that adapters have dropped.").each([
-            cause("foreign", plane.adapters.foreign_drops),
-            cause("unreachable", plane.adapters.unreachable_drops),
-        ]),
+            .whole(adapters.ejected),
+        Family::counter("angara_adapter_packets_dropped", "Packets that adapters have dropped.")
+            .each([cause("foreign", adapters.foreign_drops), cause("unreachable", adapters.unreachable_drops)]),
         Family::counter("angara_adapter_violations", "Posts that were refused because they cannot be right.")
-            .whole(plane.violations),
+            .whole(*violations),
     ]
 }
 

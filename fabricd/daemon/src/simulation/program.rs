@@ -6,7 +6,7 @@ use super::schedule::JobPlan;
 use crate::daemon::Daemon;
 use crate::jobs::job::{Attached, Program};
 use angara_abi::account::Class;
-use angara_abi::desc::{AmoOp, Descriptor, Op, Place, Region};
+use angara_abi::desc::{AmoOp, Counted, Descriptor, Op, Place, Region};
 use angara_abi::job::JobState;
 use angara_abi::queue::Producer;
 use angara_abi::{Architecture, JobId};
@@ -305,15 +305,16 @@ impl Pe {
                 len: 8,
                 local: Some(heap(RESULTS + 2048)),
                 remote: Some(heap(SUM)),
-                ..self.to(shared, to, Op::Get, Class::Get)
+                ..self.to(shared, to, Op::Get)
             };
             self.await_post(d);
         }
         self.phase = Phase::Quiet;
     }
 
-    fn to(&self, shared: &JobMemory, to: usize, op: Op, class: Class) -> Descriptor {
+    fn to(&self, shared: &JobMemory, to: usize, op: Op) -> Descriptor {
         let entry = shared.entries[to];
+        let class = op.facts().counted.map_or(Class::Sync, Counted::class);
         Descriptor { class, dst: entry.coords, endpoint: entry.endpoint, ..Descriptor::new(op) }
     }
 
@@ -323,16 +324,13 @@ impl Pe {
         match self.random.below(8) {
             0 => {
                 *board.adds.entry((to, round)).or_default() += 1;
-                self.post(add(self.to(shared, to, Op::Amo, Class::Amo)));
+                self.post(add(self.to(shared, to, Op::Amo)));
             }
             1 | 2 => {
                 *board.adds.entry((to, round)).or_default() += 1;
                 let place = RESULTS + 8 * i;
                 self.fetches.push((place, to));
-                self.await_post(Descriptor {
-                    local: Some(heap(place)),
-                    ..add(self.to(shared, to, Op::Amo, Class::Amo))
-                });
+                self.await_post(Descriptor { local: Some(heap(place)), ..add(self.to(shared, to, Op::Amo)) });
             }
             3 if board.blocks.get(&(me, to)).is_none_or(|b| b.0 < round) => {
                 let len = self.random.of(&[300, 2000, 20_000]);
@@ -342,29 +340,19 @@ impl Pe {
                 let (map, at) = shared.resolve(me, heap(source), len, None).expect("inside the heap");
                 map.write(at, &vec![fill; len]).expect("inside the heap");
                 let (local, remote) = (Some(heap(source)), Some(heap(BLOCKS + me as u64 * BLOCK)));
-                self.post(Descriptor { len: len as u32, local, remote, ..self.to(shared, to, Op::Put, Class::Put) });
+                self.post(Descriptor { len: len as u32, local, remote, ..self.to(shared, to, Op::Put) });
             }
             4 if self.read.is_none() => {
                 let len = self.random.of(&[64, 3000, 30_000]);
                 self.read = Some((to, len));
                 let (local, remote) = (Some(heap(READ_TO)), Some(heap(FIXED)));
-                self.await_post(Descriptor {
-                    len: len as u32,
-                    local,
-                    remote,
-                    ..self.to(shared, to, Op::Get, Class::Get)
-                });
+                self.await_post(Descriptor { len: len as u32, local, remote, ..self.to(shared, to, Op::Get) });
             }
             _ => {
                 let value = u64::from(round) << 32 | (i + 1);
                 board.puts.entry((me, to)).or_default().push((round, value));
                 let remote = Some(heap(CELLS + 8 * me as u64));
-                self.post(Descriptor {
-                    len: 8,
-                    operand: value,
-                    remote,
-                    ..self.to(shared, to, Op::PutInline, Class::Put)
-                });
+                self.post(Descriptor { len: 8, operand: value, remote, ..self.to(shared, to, Op::PutInline) });
             }
         }
     }

@@ -12,7 +12,7 @@ use angara_abi::desc::{self, AmoOp, Descriptor, Place, Region, flags};
 use angara_abi::packet::{Address, AtomicOperand, Flit, Header, PacketType, ReadOperand, Tail, Vc};
 use angara_abi::queue::Post;
 use angara_abi::{FLIT_BYTES, PAYLOAD_MAX};
-use angara_fabric::{Op, Port, Source};
+use angara_fabric::{Ends, Meeting, Op, Port, Source};
 use angara_net::torus::{Coords, Shape};
 
 /// A checked post: an operation of the network that may be done.
@@ -77,9 +77,9 @@ impl Posted {
 
     /// Tells whether this is a barrier, and a half one.
     pub(crate) fn barrier(&self) -> Option<bool> {
-        match self.op {
-            Some(Op::Barrier { half }) => Some(half),
-            _ => None,
+        match self.meeting()? {
+            Meeting::Barrier { half } => Some(half),
+            Meeting::Reduce { .. } | Meeting::Bcast { .. } => None,
         }
     }
 
@@ -90,22 +90,22 @@ impl Posted {
 
     /// Returns what several PEs take part in, if this is a part of such.
     pub(crate) fn gate(&self) -> Option<Gate> {
-        match self.op? {
-            Op::Barrier { .. } => Some(Gate::Barrier),
-            Op::Reduce { tree, .. } => Some(Gate::Reduce(tree)),
-            Op::Bcast { tree, .. } => Some(Gate::Bcast(tree)),
-            _ => None,
-        }
+        Some(match self.meeting()? {
+            Meeting::Barrier { .. } => Gate::Barrier,
+            Meeting::Reduce { tree } => Gate::Reduce(tree),
+            Meeting::Bcast { tree } => Gate::Bcast(tree),
+        })
+    }
+
+    fn meeting(&self) -> Option<Meeting> {
+        self.op.as_ref().and_then(Op::meeting)
     }
 
     /// The network reports completion; the others end when their packets are injected.
     pub(crate) fn is_answered(&self) -> bool {
-        let Some(op) = self.op else { return false };
-        match op {
-            Op::Write { .. } => false,
-            Op::Amo { result, .. } => result.is_some(),
-            Op::Read { .. } | Op::Flush { .. } => true,
-            Op::Fence | Op::Barrier { .. } | Op::Reduce { .. } | Op::Bcast { .. } => true,
+        match self.op.as_ref().map(Op::ends) {
+            Some(Ends::Answered(..) | Ends::Reported) => true,
+            Some(Ends::Injected) | None => false,
         }
     }
 }

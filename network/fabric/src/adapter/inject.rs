@@ -196,9 +196,9 @@ impl Adapters {
 
     /// A flush is about to be reported as complete.
     pub(super) fn flush_ends(&mut self, op: u32) {
-        let OpRecord { doing: Op::Flush { to, .. }, port, job, behind, .. } = self.ops[op] else {
-            return;
-        };
+        let OpRecord { doing, port, job, behind, .. } = &self.ops[op];
+        let Some(to) = doing.flushes() else { return };
+        let (port, job, behind) = (*port, *job, *behind);
         if self.order.flush_ends(job, (port, to.node, to.endpoint), behind) {
             let at = self.ports[port as usize].port;
             let what = NetError::Unflushed { from: at.node, to: to.node };
@@ -278,7 +278,7 @@ impl Adapters {
             self.enter_adapter(node, h);
         }
         let next = self.ports[port].ops.front();
-        if next.is_some_and(|op| matches!(self.ops[*op].doing, Op::Barrier { .. })) {
+        if next.is_some_and(|op| self.ops[*op].doing.waits_for_staging()) {
             self.schedule_pump(port, self.chip.now);
         }
     }

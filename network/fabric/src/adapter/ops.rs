@@ -76,7 +76,7 @@ impl OpRecord {
     /// Takes over what `op` asks for; returns inline bytes that need a payload slot.
     pub(crate) fn take<'a>(&mut self, op: Op<Source<'a>>, carry: bool) -> Option<&'a [u8]> {
         self.len = op.len(Source::len);
-        self.answered = op.is_answered();
+        self.answered = op.answered_by().is_some();
         self.to_receive = if self.answered { self.len } else { 0 };
         let mut inline = None;
         self.doing = op.with_source(|source| match source {

@@ -158,7 +158,7 @@ impl Trees {
         };
         let root = member.row.is_root;
         let emitted = member.emitted;
-        let mut p = Packet::new(PacketType::BcastUp);
+        let mut p;
         match host.ops[op].doing {
             Op::Reduce { reduce, op: rop, elem, to, place, .. } => {
                 let Some(made) = member.ports.iter_mut().find(|m| m.0 == port as u32).map(|m| &mut m.1) else {
@@ -191,7 +191,7 @@ impl Trees {
                 p.detail =
                     self.tree_detail(tree, 0, angara_abi::packet::ReduceOp::Sum, angara_abi::packet::ReduceElem::I32);
             }
-            _ => p.flags |= flag::DEAD,
+            other => unreachable!("{other:?} has no tree"),
         }
         p.class = angara_abi::account::Class::Sync as u8;
         let len = host.ops[op].len;

@@ -24,7 +24,7 @@ impl Fabric {
             };
             reach(from.node, to.node)?;
             // Nobody would hear of an answer given up in another fabric before routes change again.
-            if self.adapters.chip.split && op.is_answered() { reach(to.node, from.node) } else { Ok(()) }
+            if self.adapters.chip.split && op.answered_by().is_some() { reach(to.node, from.node) } else { Ok(()) }
         };
         op.check().map_err(InjectError::Invalid)?;
         if self.adapters.chip.carry && matches!(op.source(), Some(Source::Length(_))) {
@@ -55,7 +55,7 @@ impl Fabric {
             return Err(InjectError::Busy);
         }
         self.check_op(from, job, &op)?;
-        self.adapters.chip.special |= op.is_collective();
+        self.adapters.chip.special |= op.meeting().is_some();
         let mut record = OpRecord::new(port as u32, job, class, tag, issue.max(self.adapters.chip.now));
         if let Some(bytes) = record.take(op, self.adapters.chip.carry) {
             record.payload = self.adapters.chip.payloads.alloc();

@@ -24,7 +24,6 @@ use crate::chip::Ends;
 use crate::chip::NEVER;
 use crate::chip::layout::UP;
 use crate::faults::FaultError;
-use crate::op::Op;
 use crate::packet::{PacketHandle, flag, rate};
 use crate::split::Ledger;
 use crate::types::{Effect, JobSlot, NetError, OpFault, Outage};
@@ -159,15 +158,9 @@ impl Fabric {
         for job in self.barriers.slots() {
             let mut reading = Vec::new();
             for op in self.adapters.ops.of_job(job) {
-                let (Op::Read { to, .. } | Op::Flush { to, .. } | Op::Amo { to, .. }) = self.adapters.ops[op].doing
-                else {
-                    continue;
-                };
+                let Some(to) = self.adapters.ops[op].doing.answered_by() else { continue };
                 let port = self.adapters.ops[op].port as usize;
                 let at = self.adapters.ports[port].port;
-                if !self.adapters.ops[op].answered {
-                    continue;
-                }
                 let given_up = ((job, self.adapters.chip.edge.generation(job)), at, self.adapters.ops.key(op));
                 let outage = match (
                     self.adapters.chip.reachable(at.node, to.node),
