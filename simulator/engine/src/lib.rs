@@ -23,6 +23,7 @@ pub mod plot;
 pub mod reproduce;
 pub mod rng;
 pub mod run;
+pub mod settings;
 pub mod sweep;
 pub mod table;
 mod threads;

@@ -5,7 +5,7 @@
 //! model's tests, which shares no code with it. Its times are in `data/allgather.csv`; the test
 //! `allgather_oracle` computes them anew and compares.
 
-use super::{Claim, Job, Judgement, values};
+use super::claim::{Claim, Job, Judgement, values};
 use crate::workload::collective::{Collective, CollectivePlan, Method, measure};
 use angara_fabric::Config;
 

@@ -1,6 +1,6 @@
 //! Section 4: barriers (paper 001), simulated and by formula.
 
-use super::{Claim, Job, Judgement, Values, values};
+use super::claim::{Claim, Job, Judgement, Values, values};
 use crate::Error;
 use crate::plan::barrier::{Costs, Criterion, Cube, Mode};
 use crate::workload::barrier::{BarrierPlan, formula_ns, measure};

@@ -12,8 +12,8 @@
 //! into settings.
 
 use crate::Error;
-use crate::run::Keys;
-use crate::run::keys::{Router, Switching};
+use crate::run::router::{Router, Switching};
+use crate::settings::Keys;
 use crate::traffic::{Pattern, Process};
 
 const BOOKSIM: &str = include_str!("../../data/booksim.csv");
@@ -212,14 +212,14 @@ mod tests {
         assert_eq!(all.len(), 91);
         for r in &all {
             let e = keys(&r.case).and_then(|k| k.resolve().map_err(|(e, _)| e));
-            let load = e.map_err(|e| format!("{}: {e}", r.case)).unwrap().settings.load;
+            let load = e.map_err(|e| format!("{}: {e}", r.case)).unwrap().experiment.settings.load;
             assert!((load / r.offered - 1.0).abs() < 1e-3, "{}: {load} {}", r.case, r.offered);
         }
     }
 
     #[test]
     fn names_become_settings() {
-        let settings = |case: &str| keys(case).unwrap().resolve().map_err(|e| e.0).unwrap().settings;
+        let settings = |case: &str| keys(case).unwrap().resolve().map_err(|e| e.0).unwrap().experiment.settings;
         let s = settings("t4x4_L1_0.5");
         assert_eq!((s.topology.as_str(), s.length.as_str(), s.buffer), ("torus:4x4x4x4", "1", 8));
         let s = settings("vct_ft8x3_L16_0.3");

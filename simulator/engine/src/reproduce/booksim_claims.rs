@@ -1,7 +1,7 @@
 //! Section 1: the same numbers as BookSim 2 at the same parameters.
 
 use super::booksim::{Compared, Reference, keys, references};
-use super::{Claim, Job, Judgement, Results, Values, values};
+use super::claim::{Claim, Job, Judgement, Results, Values, values};
 use crate::Error;
 use crate::rng::{Purpose, Stream};
 use angara_model::{AnyTopology, Generic, Injection, Network, Profile, Setup};

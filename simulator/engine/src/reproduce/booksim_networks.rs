@@ -3,9 +3,9 @@
 //! Its configurations are `data/booksim/*.cfg`, its results `data/booksim-networks.csv`. A row has a latency where
 //! the network carries the load; beyond, only the accepted load is compared.
 
-use super::{Claim, Job, Judgement, Results};
-use crate::run::Keys;
-use crate::run::keys::{Router, Routing};
+use super::claim::{Claim, Job, Judgement, Results};
+use crate::run::router::{Router, Routing};
+use crate::settings::Keys;
 use crate::traffic::Pattern;
 use crate::traffic::matrix::Matrix;
 use angara_model::AnyTopology;

@@ -1,6 +1,6 @@
 //! Section 3: what the collective subnet gains over messages between pairs of nodes (paper 000).
 
-use super::{Claim, Job, Judgement, Results, Verdict, values};
+use super::claim::{Claim, Job, Judgement, Results, Verdict, values};
 use crate::plan::barrier::Costs;
 use crate::workload::collective::{Collective, CollectivePlan, Method, measure, torus_4d};
 use crate::workload::heat;

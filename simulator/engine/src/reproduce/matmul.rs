@@ -1,7 +1,7 @@
 //! Section 6: communication of matrix multiplication (paper 003), against the closed model of
 //! [`plan::matmul`](crate::plan::matmul).
 
-use super::{Claim, Judgement};
+use super::claim::{Claim, Judgement};
 use crate::plan::matmul::analysis::{Units, levels, size, threshold};
 use crate::plan::matmul::formulas::{Sizes, Split, optimal_words, random_penalty, random_words, random_words_reused};
 use crate::plan::matmul::machine::Machine;

@@ -1,8 +1,9 @@
 //! The document's plots, drawn from what the claims' jobs found.
 
 use super::booksim::references;
+use super::claim::Results;
 use super::complex::{FFT_LOADS, PROCESS_LOADS, SHARES, bimodal_cases, hot_cases};
-use super::{Results, collective, spmv};
+use super::{collective, spmv};
 use crate::plan::matmul::ksection;
 use crate::plan::matmul::machine::{Machine, TorusNode};
 use crate::plot::Chart;

@@ -1,7 +1,7 @@
 //! Section 5: published numbers of Angara machines (paper 002). Most belong to real programs in
 //! virtual time; what the network model alone can say is checked here.
 
-use super::{Claim, Job, Judgement, Results, Values, Verdict, values};
+use super::claim::{Claim, Job, Judgement, Results, Values, Verdict, values};
 use crate::Error;
 use angara_model::{Angara, Injection, Network, Profile, Setup, TrafficClass};
 

@@ -1,6 +1,6 @@
 //! Section 3, sparse matrix times vector: a long all-gather on trees and by recursive doubling (paper 000).
 
-use super::{Claim, Job, Judgement, Results, values};
+use super::claim::{Claim, Job, Judgement, Results, values};
 use crate::workload::collective::{Method, torus_4d};
 use crate::workload::spmv;
 use angara_fabric::Config;
