@@ -2,8 +2,8 @@
 //! virtual time; what the network model alone can say is checked here.
 
 use super::claim::{Claim, Job, Judgement, Results, Values, Verdict, values};
-use crate::Error;
 use angara_model::{Angara, Injection, Network, Profile, Setup, TrafficClass};
+use angara_sim::Error;
 
 /// Flits of a 16-byte write: header, one of data, tail.
 const WRITE: u16 = 3;

@@ -4,9 +4,9 @@
 use super::booksim;
 use super::booksim_claims::job;
 use super::claim::{Claim, Job, Judgement, Results, Values, values};
-use crate::Error;
-use crate::traffic::{Process, Source};
 use angara_model::{Injection, Network};
+use angara_sim::Error;
+use angara_sim::traffic::{Process, Source};
 
 /// The hot node.
 const HOT: u32 = 219;

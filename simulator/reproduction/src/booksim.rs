@@ -11,12 +11,12 @@
 //! The names are a small language: [`keys`] turns any such name, also of a case that has no reference,
 //! into settings.
 
-use crate::Error;
-use crate::run::router::{Router, Switching};
-use crate::settings::Keys;
-use crate::traffic::{Pattern, Process};
+use angara_sim::Error;
+use angara_sim::run::router::{Router, Switching};
+use angara_sim::settings::Keys;
+use angara_sim::traffic::{Pattern, Process};
 
-const BOOKSIM: &str = include_str!("../../data/booksim.csv");
+const BOOKSIM: &str = include_str!("../data/booksim.csv");
 
 /// What of a row is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,7 +115,7 @@ pub fn keys(name: &str) -> Result<Keys, Error> {
     let parts: Vec<&str> = parts.collect();
     let kind = parts.first().copied().ok_or_else(unknown)?;
     let (length, process, pattern) = traffic(kind, &parts).ok_or_else(unknown)?;
-    let length: crate::traffic::Lengths = length.parse()?;
+    let length: angara_sim::traffic::Lengths = length.parse()?;
     let load = load(kind, &parts, whole_packets, topology.endpoints()).ok_or_else(unknown)?;
     let wormhole = length.max() > 1 && !whole_packets;
     let mut keys = Keys {

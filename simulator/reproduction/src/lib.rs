@@ -10,6 +10,8 @@
 //! A deviation is a finding: it stands beside the demand with what is known about it. Nothing that
 //! depends on the machine or the moment gets into a row, so that the same program writes the same
 //! document everywhere.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+#![forbid(unsafe_code)]
 
 pub mod allgather;
 mod barriers;
@@ -25,8 +27,8 @@ mod published;
 pub mod report;
 mod spmv;
 
-use crate::Error;
-use crate::plot::Chart;
+use angara_sim::Error;
+use angara_sim::plot::Chart;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -106,7 +108,7 @@ pub fn run(claims: &[Claim], threads: usize, done: impl Fn(f64, &str) + Sync) ->
             done(found.0 / total, &job.name);
         }
     };
-    crate::threads::share(threads.min(jobs.len()), work);
+    angara_sim::threads::share(threads.min(jobs.len()), work);
     let (_, results, failed) = found.into_inner().expect("all threads have ended");
     if let Some(e) = failed {
         return Err(e);

@@ -1,8 +1,8 @@
 //! A statement that can be checked, the jobs that it needs, and how it is judged.
 
-use crate::Error;
-use crate::run::driver;
-use crate::settings::Keys;
+use angara_sim::Error;
+use angara_sim::run::driver;
+use angara_sim::settings::Keys;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -126,7 +126,7 @@ impl Job {
     }
 
     /// Does the work.
-    pub(super) fn run(&self) -> Result<Values, Error> {
+    pub(crate) fn run(&self) -> Result<Values, Error> {
         (self.work)()
     }
 }
@@ -138,7 +138,7 @@ pub fn values(of: &[(&str, f64)]) -> Values {
 
 /// Values found by all jobs.
 #[derive(Debug, Default)]
-pub struct Results(pub(super) BTreeMap<String, Values>);
+pub struct Results(pub(crate) BTreeMap<String, Values>);
 
 impl Results {
     /// A value, if that job ran and found it.
@@ -155,12 +155,12 @@ impl Results {
 
 /// A statement that can be checked.
 pub struct Claim {
-    pub(super) id: String,
+    pub(crate) id: String,
     claim: String,
     demand: String,
-    pub(super) needs: Vec<Job>,
+    pub(crate) needs: Vec<Job>,
     judge: Judge,
-    pub(super) plot: Option<&'static str>,
+    pub(crate) plot: Option<&'static str>,
 }
 
 impl Claim {
@@ -197,7 +197,7 @@ impl Claim {
         self.needs.iter().map(|j| j.seconds).sum()
     }
 
-    pub(super) fn judged(&self, results: &Results) -> Row {
+    pub(crate) fn judged(&self, results: &Results) -> Row {
         let Judgement { measured, verdict, evidence } = (self.judge)(results);
         Row {
             id: self.id.clone(),
