@@ -6,7 +6,8 @@ use angara_control::report::table::{Table, bytes};
 use angara_net::torus::NodeId;
 use angara_placement::mapping::{self, Effort, MappingError, Sites, Traffic};
 use angara_protocol::whole_file::write_whole;
-use angara_sim::run::{Experiment, Keys};
+use angara_sim::run::Experiment;
+use angara_sim::settings::Keys;
 use angara_sim::table::number;
 use angara_sim::workload::exchange::{divisor, exchange};
 use angara_traffic::{Count, Volumes};
@@ -201,7 +202,8 @@ impl<'a> Compared<'a> {
             ..Keys::default()
         };
         let simulates = args.packets > 0 && shape.nodes() > 1;
-        let network = simulates.then(|| keys.resolve().map_err(|(e, _)| of_simulator(&e))).transpose()?;
+        let network = simulates.then(|| keys.resolve().map_err(|(e, _)| of_simulator(&e)));
+        let network = network.transpose()?.map(|simulation| simulation.experiment);
         let bytes: Vec<u64> = traffic.pairs().iter().map(|&(.., bytes)| bytes).collect();
         let divisor = network.as_ref().map_or(1, |network| divisor(network, &bytes, args.packets));
         let style = ProgressStyle::with_template("{msg} {wide_bar} {percent} %").expect("a template");

@@ -2,7 +2,7 @@
 
 use crate::shared::output::say;
 use angara_sim::Error;
-use angara_sim::run::presets::{self, PRESETS};
+use angara_sim::settings::presets::{self, PRESETS};
 use angara_sim::table::Table;
 use clap::Args;
 

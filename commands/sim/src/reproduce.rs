@@ -3,8 +3,8 @@
 use crate::shared::output::{Format, print, write, write_charts};
 use crate::shared::progress::bar;
 use angara_cli::shared::word;
+use angara_reproduction::{self as reproduction, QUICK_S, Reproduction, report};
 use angara_sim::Error;
-use angara_sim::reproduce::{self, QUICK_S, Reproduction, report};
 use clap::Args;
 use std::path::{Path, PathBuf};
 
@@ -34,11 +34,11 @@ pub(crate) fn main(args: ReproduceArgs) -> Result<(), Error> {
     if threads == 0 {
         return Err(Error::invalid("threads", 0, "give at least 1"));
     }
-    let mut claims = reproduce::select(&args.row)?;
+    let mut claims = reproduction::select(&args.row)?;
     claims.retain(|c| !args.quick || c.seconds() <= QUICK_S);
     let bar = bar("{msg:28} [{bar:40}] {percent} %, {eta} left");
     bar.set_length(1000);
-    let result = reproduce::run(&claims, threads, |share, job| {
+    let result = reproduction::run(&claims, threads, |share, job| {
         bar.set_position((1000.0 * share) as u64);
         bar.set_message(job.to_string());
     });

@@ -10,9 +10,10 @@ use angara_net::units::whole;
 use angara_sim::Error;
 use angara_sim::booksim::Booksim;
 use angara_sim::observe::{Capture, Every, heat, timeline};
-use angara_sim::run::{Experiment, Keys, Together, presets};
+use angara_sim::run::{Experiment, Together};
+use angara_sim::settings::{Keys, presets};
 use angara_sim::toml_file::TomlFile;
-use angara_sim::workload::Report;
+use angara_sim::workload::{Report, Shows};
 use clap::Args;
 use indicatif::ProgressDrawTarget;
 use std::path::{Path, PathBuf};
@@ -100,19 +101,20 @@ fn run_as(args: RunArgs, together: Together) -> Result<(), Error> {
     let flags = Keys::from(args.keys);
     let given = flags.clone().over(from_file);
     let (keys, booksim) = over(given.clone(), args.preset.as_deref(), args.booksim.as_deref())?;
-    let mut experiment = keys.resolve().map_err(|(e, key)| match (&file, &booksim) {
+    let mut simulation = keys.resolve().map_err(|(e, key)| match (&file, &booksim) {
         // The file is not to blame for the value of an option.
         (Some(file), _) if given.gives(key) && !flags.gives(key) => file.locate(e, Some(key)),
         (_, Some(booksim)) if !given.gives(key) => booksim.locate(e, key),
         _ => e,
     })?;
     let files = args.files;
+    let experiment = &mut simulation.experiment;
     if files.chrome_trace.is_some() && experiment.observe.packets.is_none() {
         return Err(Error::invalid("--chrome-trace", "given", "name the packets to follow, such as --trace 0..10"));
     }
-    check_files(&files, &experiment)?;
+    check_files(&files, experiment, simulation.workload.workload.shows())?;
     experiment.observe.links = files.heat_map.is_some() || files.out.is_some();
-    experiment.observe.capture = capture(&files, &experiment)?;
+    experiment.observe.capture = capture(&files, experiment)?;
     let series = files.series.zip(files.out.clone());
     experiment.observe.series = series.map(|(cycles, dir)| Every { cycles, dir });
     let first = together.is_first();
@@ -120,7 +122,7 @@ fn run_as(args: RunArgs, together: Together) -> Result<(), Error> {
         booksim.differences.iter().for_each(|difference| angara_protocol::complain!("note: {difference}"));
     }
     if together.count() > 1 {
-        experiment.among(together)?;
+        simulation.among(together)?;
     }
     if let Some(dir) = files.out.as_ref().filter(|_| first) {
         std::fs::create_dir_all(dir).map_err(|source| Error::File { path: dir.clone(), source })?;
@@ -130,7 +132,7 @@ fn run_as(args: RunArgs, together: Together) -> Result<(), Error> {
     if !first {
         bar.set_draw_target(ProgressDrawTarget::hidden());
     }
-    let report = experiment.workload.workload.run(&experiment, &mut |p| {
+    let report = simulation.run(&mut |p| {
         progress::show(&bar, p);
         interrupt.asked()
     });
@@ -139,10 +141,11 @@ fn run_as(args: RunArgs, together: Together) -> Result<(), Error> {
     if !first {
         return ended(&report);
     }
-    timeline::add_ways(&experiment, &mut report);
+    let experiment = &simulation.experiment;
+    timeline::add_ways(experiment, &mut report);
     // A file that cannot be written must not cost the result of a long run.
     print(args.json, &report.json, || report.text.clone())?;
-    save(&files, &experiment, &report)?;
+    save(&files, experiment, &report)?;
     if let (Some(path), Some(capture)) = (&files.capture, &experiment.observe.capture) {
         packets::save(path, &capture.captured()).map_err(|source| Error::File { path: path.clone(), source })?;
     }
@@ -170,8 +173,7 @@ fn ended(report: &Report) -> Result<(), Error> {
 }
 
 /// Refuses, before the run, files that it could not write in the end.
-fn check_files(files: &Files, experiment: &Experiment) -> Result<(), Error> {
-    let shown = experiment.workload.workload.shows();
+fn check_files(files: &Files, experiment: &Experiment, shown: Shows) -> Result<(), Error> {
     let asked = [
         ("--histogram", &files.histogram, shown.histogram, "this workload has none; leave it out"),
         ("--heat-map", &files.heat_map, shown.links, "this workload does not count links; leave it out"),

@@ -7,7 +7,7 @@ use angara_cli::shared::interrupt::{self, Interrupt};
 use angara_cli::shared::word;
 use angara_sim::Error;
 use angara_sim::parts::{self, About, Merged, Opened, Parts, Patience};
-use angara_sim::run::Keys;
+use angara_sim::settings::Keys;
 use angara_sim::sweep::seeds::Means;
 use angara_sim::sweep::{self, Row, Sweep};
 use angara_sim::toml_file::TomlFile;

@@ -5,7 +5,8 @@
 //! set of pure functions with the papers' names and equation numbers, an analysis that fills
 //! serialisable tables, and a report that prints them as text, as JSON or as a chart.
 //! Networks themselves are simulated by `model`: [`traffic`] says who sends what, [`workload`]
-//! what nodes do beyond that, [`run`] does one simulation, [`sweep`] many, [`reproduce`] what others measured or claimed.
+//! what nodes do beyond that, [`run`] does one simulation, [`sweep`] many. [`settings`] are what a user
+//! asks for, and choose the workload.
 //!
 //! Nothing here reads a command line or knows a terminal. The feature `plot` draws charts, `shared-sweeps` lets several
 //! processes share the points of a sweep; both are on unless a program takes this crate without its default features.
@@ -19,13 +20,12 @@ pub mod observe;
 pub mod parts;
 pub mod plan;
 pub mod plot;
-#[cfg(feature = "plot")]
-pub mod reproduce;
 pub mod rng;
 pub mod run;
+pub mod settings;
 pub mod sweep;
 pub mod table;
-mod threads;
+pub mod threads;
 pub mod toml_file;
 pub mod traffic;
 pub mod workload;

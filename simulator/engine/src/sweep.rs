@@ -22,7 +22,7 @@ pub use finished::{Finished, Wanted, together};
 
 use crate::Error;
 use crate::plot::Chart;
-use crate::run::{Experiment, Keys};
+use crate::settings::{Keys, Simulation};
 use crate::table::{Table, number};
 use crate::toml_file::TomlFile;
 use crate::workload::{Plot, Report};
@@ -41,7 +41,7 @@ pub(crate) const POINTS_MAX: usize = 10_000;
 
 /// The points of a sweep, in order. `E` says what is simulated at each; it is `()` where only the results are there.
 #[derive(Clone, Debug)]
-pub struct Sweep<E = Experiment> {
+pub struct Sweep<E = Simulation> {
     /// Swept settings in order; the last one varies fastest.
     pub names: Vec<String>,
     /// Points: the values of the swept settings, and the experiment.
@@ -82,8 +82,9 @@ impl Sweep {
     pub fn digest(&self) -> String {
         let mut hasher = DefaultHasher::new();
         (env!("CARGO_PKG_VERSION"), &self.names).hash(&mut hasher);
-        for (values, e) in &self.points {
-            let rest = (&e.network, &e.settings, &e.workload, &e.probe, &e.schedule, &e.observe.packets);
+        for (values, simulation) in &self.points {
+            let e = &simulation.experiment;
+            let rest = (&e.network, &e.settings, &simulation.workload, &e.probe, &e.schedule, &e.observe.packets);
             (values, format!("{rest:?}")).hash(&mut hasher);
         }
         format!("{:016x}", hasher.finish())
@@ -110,8 +111,8 @@ impl Sweep {
                 return Ok(false);
             }
             let Some(index) = desk.next()? else { return Ok(false) };
-            let (values, experiment) = &self.points[index];
-            let report = match experiment.workload.workload.run(experiment, &mut |_| stop()) {
+            let (values, simulation) = &self.points[index];
+            let report = match simulation.run(&mut |_| stop()) {
                 Err(Error::Interrupted(_)) => return Ok(false),
                 other => other?,
             };
@@ -235,7 +236,7 @@ fn point(
     axes: &[Axis],
     flags: &Keys,
     index: usize,
-) -> Result<(Vec<String>, Experiment), Error> {
+) -> Result<(Vec<String>, Simulation), Error> {
     let mut rest = index;
     let mut table = base.clone();
     let mut values = vec![String::new(); axes.len()];
@@ -248,11 +249,11 @@ fn point(
     let keys: Keys = table.try_into().expect("every setting was checked alone");
     // Threads take points; each is simulated by one.
     let keys = Keys { threads: None, ..flags.clone().over(keys) };
-    let experiment = keys.resolve().map_err(|(e, key)| match flags.gives(key) {
+    let simulation = keys.resolve().map_err(|(e, key)| match flags.gives(key) {
         true => e,
         false => file.locate(e, Some(key)),
     })?;
-    Ok((values, experiment))
+    Ok((values, simulation))
 }
 
 /// The result of a point, without what differs from run to run.

@@ -120,7 +120,7 @@ fn named(key: &str, message: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::Keys;
+    use crate::settings::Keys;
 
     fn parse(text: &str) -> String {
         let file = TomlFile { path: Some("exp.toml".into()), text: text.into() };

@@ -5,8 +5,9 @@
 
 use angara_model::AnyTopology;
 use angara_model::topology::{Class, Classes, End, Hop, Outputs, Route, RouteState, Routing, Topology, TopologyError};
-use angara_sim::run::keys::Router;
-use angara_sim::run::{Keys, Outcome, driver};
+use angara_sim::run::router::Router;
+use angara_sim::run::{Outcome, driver};
+use angara_sim::settings::Keys;
 use std::fmt;
 use std::ops::ControlFlow;
 
@@ -110,7 +111,7 @@ fn simulate(looks: bool, load: f64) -> Outcome {
         load: Some(load),
         ..Keys::default()
     };
-    let experiment = keys.resolve().map_err(|(e, _)| e).unwrap();
+    let experiment = keys.resolve().map_err(|(e, _)| e).unwrap().experiment;
     driver::run(&experiment, &mut |_| ControlFlow::Continue(())).unwrap()
 }
 

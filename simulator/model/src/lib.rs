@@ -35,6 +35,8 @@ mod network;
 mod parallel;
 pub mod peers;
 mod pool;
+mod profile;
+mod routers;
 pub mod setup;
 pub mod topology;
 mod wait_place;
@@ -45,6 +47,7 @@ pub use angara_fabric::raw::{
     Delivery, Inconsistent, Injection, LinkLoad, Lost, Stage, Totals, TraceEvent, TrafficClass,
 };
 pub use network::{Listener, Network};
+pub use parallel::PartsError;
 pub use peers::Peers;
 pub use setup::{Angara, Generic, Profile, Rate, Setup, SetupError, Switching};
 pub use topology::{AnyTopology, Topology};

@@ -1,9 +1,8 @@
 //! One part of a network, in a process of its own; the other parts are in others.
 
 use crate::engine::Engine;
-use crate::parallel::{AnyPart, Exchange, Sent, run};
+use crate::parallel::{AnyPart, Exchange, PartsError, Sent, run};
 use crate::peers::Peers;
-use crate::setup::SetupError;
 use crate::waits::Waits;
 use angara_fabric::Tick;
 use angara_fabric::raw::{Delivery, Inconsistent, Injection, LinkLoad, Lost, Packed, Totals, TraceEvent};
@@ -24,10 +23,10 @@ impl Crew {
     ///
     /// # Errors
     /// There are more processes.
-    pub(crate) fn parts(&self, most: usize) -> Result<usize, SetupError> {
+    pub(crate) fn parts(&self, most: usize) -> Result<usize, PartsError> {
         match self {
             Crew::Threads(threads) => Ok((*threads).clamp(1, most)),
-            Crew::Processes(peers) if peers.count() > most => Err(SetupError::Processes(peers.count(), most)),
+            Crew::Processes(peers) if peers.count() > most => Err(PartsError::Processes(peers.count(), most)),
             Crew::Processes(peers) => Ok(peers.count()),
         }
     }

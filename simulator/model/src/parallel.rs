@@ -13,7 +13,6 @@
 //! messages from several parts are accepted.
 
 use crate::engine::Engine;
-use crate::setup::SetupError;
 use crate::wait_place::{Looks, WaitPlace};
 use crate::waits::Waits;
 use angara_fabric::Tick;
@@ -22,6 +21,17 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+
+/// Why a network cannot be simulated in so many parts.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+pub enum PartsError {
+    /// The system starts fewer threads.
+    #[error("threads = {0}: the system started {1} and then refused ({2}); give {1}, or raise `ulimit -u`")]
+    NoThread(usize, usize, String),
+    /// A part has no routers.
+    #[error("processes = {0}: the network can be cut into {1} parts at most; give as many or fewer")]
+    Processes(usize, usize),
+}
 
 /// What parts can send each other.
 pub(crate) trait Sent: Packed + Send + 'static {}
@@ -231,7 +241,7 @@ impl<M: Sent> Parallel<M> {
     ///
     /// # Errors
     /// The system does not start as many threads.
-    pub(crate) fn new(parts: Vec<AnyPart<M>>, endpoints: Vec<u32>) -> Result<Parallel<M>, SetupError> {
+    pub(crate) fn new(parts: Vec<AnyPart<M>>, endpoints: Vec<u32>) -> Result<Parallel<M>, PartsError> {
         let n = parts.len();
         let both = |count: usize| [0, 1].map(|_| (0..count).map(|_| Mutex::default()).collect());
         let shared = Arc::new(Shared {
@@ -260,7 +270,7 @@ impl<M: Sent> Parallel<M> {
             let shared = engine.shared.clone();
             let thread = std::thread::Builder::new().name(format!("part {me}"));
             let started = thread.spawn(move || shared.work(me));
-            engine.workers.push(started.map_err(|e| SetupError::NoThread(n, me, e.to_string()))?);
+            engine.workers.push(started.map_err(|e| PartsError::NoThread(n, me, e.to_string()))?);
         }
         Ok(engine)
     }

@@ -1,6 +1,6 @@
 //! Cycles for which packets wait at the outputs of routers, and how full the buffers behind them are.
 
-use crate::generic::state::Mask;
+use crate::routers::mask::Mask;
 
 /// Cycles for which packets wanted an output and did not get it, each packet counted in each cycle, by the reason.
 /// Packets behind another one in the same buffer want nothing yet.

@@ -9,8 +9,9 @@ mod supervise;
 
 use angara_sim::Error;
 use angara_sim::observe::{Links, timeline};
+use angara_sim::run::Progress;
 use angara_sim::run::stats::Histogram;
-use angara_sim::run::{Experiment, Keys, Progress, presets};
+use angara_sim::settings::{Keys, Simulation, presets};
 use angara_sim::sweep::seeds::Means;
 use angara_sim::sweep::{self, Memory, Sweep};
 use angara_sim::toml_file::TomlFile;
@@ -37,17 +38,17 @@ fn settings(json: &str) -> PyResult<TomlFile> {
 }
 
 /// Checks the settings of a run.
-fn experiment(file: &TomlFile, preset: Option<&str>, count_links: bool) -> Result<Experiment, Error> {
+fn simulation(file: &TomlFile, preset: Option<&str>, count_links: bool) -> Result<Simulation, Error> {
     let mut keys = file.parse::<Keys>()?;
     if let Some(name) = preset {
         keys = presets::under(keys, name)?;
     }
-    let mut experiment = keys.resolve().map_err(|(e, key)| file.locate(e, Some(key)))?;
-    if count_links && !experiment.workload.workload.shows().links {
+    let mut simulation = keys.resolve().map_err(|(e, key)| file.locate(e, Some(key)))?;
+    if count_links && !simulation.workload.workload.shows().links {
         return Err(Error::invalid("count_links", "True", "this workload does not count links; leave it out"));
     }
-    experiment.observe.links = count_links;
-    Ok(experiment)
+    simulation.experiment.observe.links = count_links;
+    Ok(simulation)
 }
 
 /// Runs one simulation. Returns `result` (JSON), `text`, `histograms` and `links`.
@@ -59,10 +60,10 @@ fn simulate<'py>(
     count_links: bool,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let experiment = experiment(&settings(json)?, preset, count_links).map_err(raise)?;
+    let simulation = simulation(&settings(json)?, preset, count_links).map_err(raise)?;
     let report = supervise(py, progress.as_ref(), move |watch| {
-        let mut report = experiment.workload.workload.run(&experiment, &mut |p| watch.look(p))?;
-        timeline::add_ways(&experiment, &mut report);
+        let mut report = simulation.run(&mut |p| watch.look(p))?;
+        timeline::add_ways(&simulation.experiment, &mut report);
         Ok(report)
     })?;
     shown(py, &report)

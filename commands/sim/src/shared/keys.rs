@@ -2,9 +2,9 @@
 
 use angara_cli::shared::word;
 use angara_model::AnyTopology;
-use angara_sim::run::Keys;
-use angara_sim::run::keys::{Deadlock, Probe, Router, Routing, Switching, fraction};
-use angara_sim::traffic::{Lengths, Mapping, Pattern, Process, RatesFile};
+use angara_sim::run::router::{Deadlock, Router, Routing, Switching};
+use angara_sim::settings::{Keys, keys::fraction};
+use angara_sim::traffic::{Lengths, Mapping, Pattern, Probe, Process, RatesFile};
 use angara_sim::{observe::Selection, workload::Chosen};
 use clap::Args;
 

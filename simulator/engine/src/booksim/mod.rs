@@ -9,7 +9,7 @@ mod meaning;
 mod parameters;
 
 use crate::Error;
-use crate::run::Keys;
+use crate::settings::Keys;
 use crate::toml_file::TomlFile;
 use file::File;
 use std::path::Path;

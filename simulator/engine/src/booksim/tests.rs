@@ -1,6 +1,6 @@
 use super::file::File;
 use super::*;
-use crate::run::keys::{Router, Routing, Switching};
+use crate::run::router::{Router, Routing, Switching};
 
 fn read(text: &str) -> Result<Booksim, Error> {
     let file = File::of(Path::new("a.cfg"), text)?;

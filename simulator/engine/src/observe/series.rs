@@ -189,7 +189,7 @@ fn outputs(shape: &AnyTopology) -> Vec<Output> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::Keys;
+    use crate::settings::Keys;
     use serde_json::{Map, Value};
     use std::collections::HashMap;
     use std::ops::ControlFlow;
@@ -205,11 +205,12 @@ mod tests {
         std::fs::write(&list, "0 3 5 4\n0 1 5 4\n").unwrap();
         let settings = settings.replace("LIST", list.to_str().unwrap());
         let keys: Keys = toml::from_str(&settings).unwrap();
-        let mut experiment = keys.resolve().map_err(|e| e.0).unwrap();
+        let mut simulation = keys.resolve().map_err(|e| e.0).unwrap();
+        let experiment = &mut simulation.experiment;
         experiment.threads = threads;
         experiment.observe.links = true;
         experiment.observe.series = cycles.map(|cycles| Every { cycles, dir: dir.clone() });
-        let mut json = experiment.workload.workload.run(&experiment, &mut |_| ControlFlow::Continue(())).unwrap().json;
+        let mut json = simulation.run(&mut |_| ControlFlow::Continue(())).unwrap().json;
         for key in ["wall_s", "packet_hops_per_s", "flit_hops_per_s", "peak_rss_bytes", "model_bytes", "threads"] {
             json.remove(key);
         }

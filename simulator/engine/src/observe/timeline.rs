@@ -6,7 +6,7 @@
 
 use super::Way;
 use crate::run::Experiment;
-use crate::workload::Report;
+use crate::run::report::Report;
 use angara_model::{AnyTopology, Stage, TraceEvent};
 use serde_json::{Value, json};
 use std::fmt::Write;

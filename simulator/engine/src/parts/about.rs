@@ -1,6 +1,6 @@
 //! What tells a sweep from others, in the files that hold its points.
 
-use crate::run::Keys;
+use crate::settings::Keys;
 use crate::sweep::{Row, Sweep};
 use crate::toml_file::TomlFile;
 use serde::{Deserialize, Serialize};

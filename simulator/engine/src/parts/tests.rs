@@ -1,7 +1,7 @@
 //! Several processes at one sweep, played by several [`Parts`] of this one.
 
 use super::*;
-use crate::run::Keys;
+use crate::settings::Keys;
 use crate::sweep::tests::{BASE, file, run};
 use crate::sweep::{Sweep, charts, csv, json};
 use crate::toml_file::TomlFile;

@@ -2,7 +2,7 @@
 //! a circle.
 
 use crate::Error;
-use crate::run::keys::Routing;
+use crate::run::router::Routing;
 use crate::table::{Table, number};
 use crate::traffic::Pattern;
 use angara_fabric::rng::mix;

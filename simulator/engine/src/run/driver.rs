@@ -7,7 +7,6 @@
 //! A network whose backlog keeps growing is saturated. That is concluded as soon as it is clear, and the
 //! rest of the run measures how much it accepts; a run goes on while neither that nor the contrary is.
 
-use super::Progress;
 use super::balance::{Balance, Overload, Ports};
 use super::experiment::Experiment;
 use super::latencies::Latencies;
@@ -16,10 +15,10 @@ use super::record::{Record, Start};
 use super::stats::{Batch, Interval};
 use super::together::{limbs, whole};
 use super::verdict::{PARTS, settled};
+use super::{Progress, Watch};
 use crate::Error;
 use crate::observe::{Follower, Links, Observed, Series};
 use crate::traffic::Source;
-use crate::workload::Watch;
 use angara_model::{Injection, Network, Profile, TrafficClass};
 use looks::SATURATED_MIN;
 use std::time::Instant;

@@ -2,11 +2,11 @@
 
 use super::driver;
 use super::experiment::Experiment;
+use super::report::Report;
 use super::verdict::NONE;
-use super::{Outcome, Progress};
+use super::{Outcome, Progress, Watch};
 use crate::Error;
 use crate::table::{Table, number};
-use crate::workload::{Report, Watch};
 use serde::Serialize;
 
 /// One of the loads that were tried.

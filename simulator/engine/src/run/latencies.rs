@@ -171,14 +171,14 @@ impl Tallies {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::Keys;
     use crate::run::driver;
     use crate::run::outcome::Outcome;
+    use crate::settings::Keys;
     use std::ops::ControlFlow;
 
     fn of(settings: &str) -> Outcome {
         let keys: Keys = toml::from_str(settings).unwrap();
-        driver::run(&keys.resolve().map_err(|e| e.0).unwrap(), &mut |_| ControlFlow::Continue(())).unwrap()
+        driver::run(&keys.resolve().map_err(|e| e.0).unwrap().experiment, &mut |_| ControlFlow::Continue(())).unwrap()
     }
 
     const IDLE: &str = "topology = \"torus:8x8\"\nrouter = \"generic\"\nwarmup = 1000\ncycles = 40000\n";

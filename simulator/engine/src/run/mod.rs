@@ -1,28 +1,29 @@
 //! One simulation: a network, traffic on it, and what was measured.
 //!
-//! [`keys`] are the user's settings, the same names in a TOML file and on the command line;
-//! [`experiment`] turns them into a network of `model` and a workload; [`driver`] lets it
+//! [`experiment`] is what there is to run; [`driver`] offers open-loop traffic to it and lets it
 //! run until it has settled, measures until the mean latency is known well enough, and says so
-//! early when the network is saturated; [`outcome`] is what comes out.
+//! early when the network is saturated; [`outcome`] is what comes out, and [`report`] what any
+//! workload hands to its user.
 
 mod balance;
 pub mod driver;
 pub mod experiment;
-pub mod keys;
 pub mod knee;
 pub mod latencies;
 pub mod outcome;
-pub mod presets;
 mod record;
+pub mod report;
+pub mod router;
 pub mod stats;
 mod together;
 pub(crate) mod verdict;
 
 pub use balance::Fairness;
 pub use experiment::Experiment;
-pub use keys::Keys;
 pub use outcome::Outcome;
 pub use together::Together;
+
+use std::ops::ControlFlow;
 
 /// How far a run has come, for a progress bar.
 #[derive(Clone, Copy, Debug)]
@@ -34,3 +35,6 @@ pub struct Progress {
     /// Steps in all if the present estimate holds.
     pub of: u64,
 }
+
+/// Told how far a run has come; breaks when the user wants it to end.
+pub type Watch<'a> = dyn FnMut(Progress) -> ControlFlow<()> + 'a;

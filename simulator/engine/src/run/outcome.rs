@@ -3,10 +3,10 @@
 use super::Fairness;
 use super::experiment::Settings;
 use super::latencies::{self, OfFlits, OfRouters};
+use super::report::{Plot, Report};
 use super::stats::{CORRELATION_MAX, FINE, Histogram};
 use crate::observe::{Observed, links};
 use crate::plot::Chart;
-use crate::workload::{Plot, Report};
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -257,13 +257,14 @@ pub fn peak_rss_bytes() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::{Keys, driver};
+    use crate::run::driver;
+    use crate::settings::Keys;
     use crate::workload::simulate;
     use std::ops::ControlFlow;
 
     fn of(settings: &str) -> Outcome {
         let keys: Keys = toml::from_str(settings).unwrap();
-        driver::run(&keys.resolve().map_err(|e| e.0).unwrap(), &mut |_| ControlFlow::Continue(())).unwrap()
+        driver::run(&keys.resolve().map_err(|e| e.0).unwrap().experiment, &mut |_| ControlFlow::Continue(())).unwrap()
     }
 
     #[test]

@@ -73,14 +73,15 @@ pub(crate) fn whole(limbs: [u64; 4]) -> u128 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::{Keys, driver};
+    use crate::run::driver;
+    use crate::settings::Keys;
     use angara_model::peers::in_memory;
     use std::ops::ControlFlow;
 
     /// The result without what a second run has otherwise.
     fn result(settings: &str, together: Option<Together>, stop: bool) -> serde_json::Value {
         let keys: Keys = toml::from_str(settings).unwrap();
-        let mut experiment = keys.resolve().map_err(|e| e.0).unwrap();
+        let mut experiment = keys.resolve().map_err(|e| e.0).unwrap().experiment;
         experiment.observe.links = true;
         let first = together.as_ref().is_none_or(Together::is_first);
         together.into_iter().for_each(|together| experiment.among(together).unwrap());
@@ -161,9 +162,9 @@ mod tests {
             ("error-rate = \"1%\"", "down from the beginning"),
         ] {
             let keys: Keys = toml::from_str(&format!("topology = \"torus:4x4\"\n{more}")).unwrap();
-            let mut experiment = keys.resolve().map_err(|e| e.0).unwrap();
+            let mut simulation = keys.resolve().map_err(|e| e.0).unwrap();
             let together = Together::with(in_memory(2).remove(0));
-            let refused = experiment.among(together).unwrap_err().to_string();
+            let refused = simulation.among(together).unwrap_err().to_string();
             assert!(refused.contains(part), "{refused}");
         }
     }

@@ -3,7 +3,7 @@
 use super::{Row, abscissa, axis_of, label, rank, scalars, seeds};
 use crate::Error;
 use crate::plot::Chart;
-use crate::run::Keys;
+use crate::settings::Keys;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};

@@ -87,7 +87,7 @@ fn sizes_and_workloads_are_swept_too() {
 fn threads_take_points_also_of_networks_that_have_only_one() {
     let text = "topology = \"torus:2x2\"\nthreads = 2\nerror-rate = \"1%\"\nwarmup = 10\ncycles = 100\n[sweep]\nload = [0.1, 0.2]\n";
     let (sweep, threads) = Sweep::read(&file("faults", text), &Keys::default()).unwrap();
-    assert_eq!((threads, sweep.points.iter().all(|(_, e)| e.threads == 1)), (2, true));
+    assert_eq!((threads, sweep.points.iter().all(|(_, simulation)| simulation.experiment.threads == 1)), (2, true));
     assert_eq!(run(&sweep, threads).len(), 2);
 }
 

@@ -10,6 +10,7 @@ pub mod length;
 pub mod map;
 pub mod matrix;
 pub mod pattern;
+mod probe;
 pub mod process;
 pub mod weights;
 
@@ -17,6 +18,7 @@ pub use angara_traffic::{Count, TextFile, Volumes};
 pub use length::Lengths;
 pub use map::Mapping;
 pub use pattern::{Destinations, Pattern};
+pub use probe::Probe;
 pub use process::{Process, Rate};
 pub use weights::RatesFile;
 

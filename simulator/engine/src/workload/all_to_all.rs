@@ -90,7 +90,7 @@ impl Workload for AllToAll {
         report.plot("time", "time_ns", "time, ns");
         report.plot("bandwidth", "gigabytes_per_s_per_node", "GB/s per node");
         report.set("gigabytes_per_s_per_node", rate);
-        closed.finish(experiment, &mut report)?;
+        closed.finish(experiment, self.keys(), &mut report)?;
         Ok(report)
     }
 }

@@ -4,11 +4,12 @@
 //! program sends in answer. The answer may be for later (a node computes for a while); packets of one
 //! node then leave in order of the times the program gave.
 
-use super::{Report, TRAFFIC_KEYS, Watch};
+use super::kind::TRAFFIC_KEYS;
 use crate::Error;
 use crate::observe::{Follower, Links, Series};
 use crate::run::outcome::peak_rss_bytes;
-use crate::run::{Experiment, Progress};
+use crate::run::report::Report;
+use crate::run::{Experiment, Progress, Watch};
 use angara_fabric::Tick;
 use angara_model::setup::ANGARA_FLITS_MAX;
 use angara_model::{Delivery, Injection, Network, Profile};
@@ -166,11 +167,11 @@ impl Closed {
         Ok(())
     }
 
-    /// Adds what every workload reports: settings, work done, time and memory taken.
+    /// Adds what every workload reports: settings, of traffic those that it has `read`, work done, time and memory taken.
     ///
     /// # Errors
     /// The series could not be written.
-    pub fn finish(self, experiment: &Experiment, report: &mut Report) -> Result<(), Error> {
+    pub fn finish(self, experiment: &Experiment, read: &[&str], report: &mut Report) -> Result<(), Error> {
         if let Some(series) = self.series {
             series.finish(&self.network, self.network.now() / self.network.cycle() + 1)?;
         }
@@ -179,7 +180,6 @@ impl Closed {
         let mut settings = serde_json::to_value(&experiment.settings).expect("settings are numbers and names");
         if let Some(fields) = settings.as_object_mut() {
             // Defaults of what the workload does not read would only mislead.
-            let read = experiment.workload.workload.keys();
             fields.retain(|name, _| !TRAFFIC_KEYS.contains(&name.as_str()) || read.contains(&name.as_str()));
         }
         report.set("settings", settings);

@@ -80,11 +80,11 @@ pub fn exchange(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::Keys;
+    use crate::settings::Keys;
     use std::ops::ControlFlow;
 
     fn experiment(settings: &str) -> Experiment {
-        toml::from_str::<Keys>(settings).unwrap().resolve().map_err(|e| e.0).unwrap()
+        toml::from_str::<Keys>(settings).unwrap().resolve().map_err(|e| e.0).unwrap().experiment
     }
 
     fn ran(messages: &[(u32, u32, u64)]) -> Exchanged {

@@ -141,7 +141,7 @@ impl Workload for List {
         }
         let mut report = Report::new(&format!("{} · {total} messages of {}", experiment.title(), self.file));
         arrived.tell(cycle, experiment.placement.len(), &mut report);
-        closed.finish(experiment, &mut report)?;
+        closed.finish(experiment, self.keys(), &mut report)?;
         Ok(report)
     }
 }
@@ -149,7 +149,7 @@ impl Workload for List {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::Keys;
+    use crate::settings::Keys;
     use crate::workload::simulate;
 
     /// Settings with the workload `list:FILE`, and what `then` makes of them.

@@ -15,117 +15,26 @@ pub mod exchange;
 pub mod goal;
 pub mod heat;
 mod jobs;
+mod kind;
 mod list;
 mod netrace;
 mod open_loop;
 mod pair_probe;
-mod report;
 mod request_reply;
 pub mod script;
 pub mod spmv;
 mod trace;
 
+pub use crate::run::Watch;
+pub use crate::run::report::{Plot, Report};
 pub use closed::Closed;
-pub use report::{Plot, Report};
+pub use kind::{Brought, Shows, TRAFFIC_KEYS, Workload, WorkloadKind, numbers};
 
 use crate::Error;
-use crate::run::{Experiment, Keys, Progress};
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::ops::ControlFlow;
 use std::str::FromStr;
 use std::sync::Arc;
-
-/// Told how far a run has come; breaks when the user wants it to end.
-pub type Watch<'a> = dyn FnMut(Progress) -> ControlFlow<()> + 'a;
-
-/// A workload with its arguments.
-pub trait Workload: fmt::Debug + Send + Sync {
-    /// The traffic settings it reads, among those of [`TRAFFIC_KEYS`]; giving another one is an error.
-    fn keys(&self) -> &'static [&'static str];
-
-    /// Its longest packet in flits, if `length` does not say that: the buffers of a generic network
-    /// must hold it.
-    fn packet_flits_max(&self) -> Option<u16> {
-        None
-    }
-
-    /// Refuses a router whose packets have at most `flits_max` flits; called before [`Workload::check`].
-    /// Without an answer of its own the length is refused as a setting.
-    ///
-    /// # Errors
-    /// Says which packet is too long.
-    fn check_length(&self, _flits_max: u16) -> Result<(), Error> {
-        Ok(())
-    }
-
-    /// Returns what can be drawn of it.
-    fn shows(&self) -> Shows {
-        Shows::default()
-    }
-
-    /// Settings of the machine that it brings, where none are given.
-    fn defaults(&self) -> Option<Keys> {
-        None
-    }
-
-    /// Refuses a machine it cannot run on; called before [`Workload::run`].
-    ///
-    /// # Errors
-    /// Says what does not fit and what would.
-    fn check(&self, _experiment: &Experiment) -> Result<(), Error> {
-        Ok(())
-    }
-
-    /// True if several processes can simulate it together.
-    fn spans_processes(&self) -> bool {
-        false
-    }
-    /// Runs to its end.
-    ///
-    /// # Errors
-    /// A network that cannot be built, or [`Error::Interrupted`] if `watch` broke and there is nothing
-    /// worth reporting.
-    fn run(&self, experiment: &Experiment, watch: &mut Watch<'_>) -> Result<Report, Error>;
-}
-
-/// Pictures that can be drawn of a workload.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct Shows {
-    /// The distribution of latencies.
-    pub histogram: bool,
-    /// The load of every link.
-    pub links: bool,
-    /// Its packets; one network alone has sent them.
-    pub packets: bool,
-}
-
-/// Settings that describe traffic rather than the machine.
-pub const TRAFFIC_KEYS: [&str; 11] = [
-    "length",
-    "load",
-    "pattern",
-    "rates",
-    "process",
-    "probe",
-    "warmup",
-    "cycles",
-    "precision",
-    "cycles-max",
-    "find-saturation",
-];
-
-/// A kind of workload.
-pub struct WorkloadKind {
-    /// Name, written before the colon.
-    pub name: &'static str,
-    /// How it is written, with its arguments.
-    pub form: &'static str,
-    /// Description, one line.
-    pub about: &'static str,
-    /// Reads the arguments, the text behind the colon; empty without one.
-    pub parse: fn(&str) -> Result<Arc<dyn Workload>, Error>,
-}
 
 /// Every kind.
 pub const KINDS: &[WorkloadKind] = &[
@@ -206,24 +115,12 @@ impl FromStr for Chosen {
     }
 }
 
-/// Exactly `N` whole numbers separated by commas, the arguments of many a workload.
-///
-/// # Errors
-/// Another number of them, or something else between the commas.
-pub fn numbers<const N: usize>(arguments: &str) -> Result<[u64; N], Error> {
-    let parts: Result<Vec<u64>, _> = arguments.split(',').map(|n| n.trim().parse()).collect();
-    let parts = parts.ok().and_then(|p| <[u64; N]>::try_from(p).ok());
-    parts.ok_or_else(|| {
-        Error::invalid("workload", arguments, format!("give {N} whole number{}", if N == 1 { "" } else { "s" }))
-    })
-}
-
 /// Runs settings written as in a file, for tests of workloads.
 #[cfg(test)]
 pub(crate) fn simulate(settings: &str) -> Report {
-    let keys: crate::run::Keys = toml::from_str(settings).unwrap();
-    let experiment = keys.resolve().map_err(|e| e.0).unwrap();
-    experiment.workload.workload.run(&experiment, &mut |_| ControlFlow::Continue(())).unwrap()
+    let keys: crate::settings::Keys = toml::from_str(settings).unwrap();
+    let simulation = keys.resolve().map_err(|e| e.0).unwrap();
+    simulation.run(&mut |_| std::ops::ControlFlow::Continue(())).unwrap()
 }
 
 #[cfg(test)]
@@ -232,11 +129,11 @@ mod tests {
 
     /// Everything a run shows but time and memory, with all packets followed and all links counted.
     fn everything(settings: &str, threads: usize) -> String {
-        let keys: crate::run::Keys = toml::from_str(settings).unwrap();
-        let mut experiment = keys.resolve().map_err(|e| e.0).unwrap();
-        experiment.threads = threads;
-        experiment.observe.links = true;
-        let mut report = experiment.workload.workload.run(&experiment, &mut |_| ControlFlow::Continue(())).unwrap();
+        let keys: crate::settings::Keys = toml::from_str(settings).unwrap();
+        let mut simulation = keys.resolve().map_err(|e| e.0).unwrap();
+        simulation.experiment.threads = threads;
+        simulation.experiment.observe.links = true;
+        let mut report = simulation.run(&mut |_| std::ops::ControlFlow::Continue(())).unwrap();
         for name in ["wall_s", "packet_hops_per_s", "flit_hops_per_s", "peak_rss_bytes", "model_bytes", "threads"] {
             report.json.remove(name);
         }

@@ -87,7 +87,7 @@ impl Workload for PairProbe {
         }
         let mut report = Report::new(&format!("{} · from rank {} to rank {}", experiment.title(), self.from, self.to));
         tell(&rows, &mut report);
-        closed.finish(experiment, &mut report)?;
+        closed.finish(experiment, self.keys(), &mut report)?;
         Ok(report)
     }
 }

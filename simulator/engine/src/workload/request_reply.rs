@@ -105,7 +105,7 @@ impl Workload for RequestReply {
         }
         let mut report = Report::new(&format!("{} · {} requests open per node", experiment.title(), self.window));
         trips.report(&mut report, cycle, ranks, u64::from(self.request + self.reply));
-        closed.finish(experiment, &mut report)?;
+        closed.finish(experiment, self.keys(), &mut report)?;
         Ok(report)
     }
 }

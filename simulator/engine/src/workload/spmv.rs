@@ -118,7 +118,7 @@ impl Workload for Spmv {
         let nodes = chip(experiment)?.config.shape.nodes();
         if self.packets.is_some_and(|p| 2 * p > part_packets(nodes)) {
             let why = format!("a whole part has {} packets; give at most half of that", part_packets(nodes));
-            return Err(Error::invalid("workload", experiment.settings.workload.to_string(), why));
+            return Err(Error::invalid("workload", &experiment.settings.workload, why));
         }
         CollectivePlan { what: Collective::AllGather, how: self.how, bytes: PACKET_BYTES }.check(nodes)
     }

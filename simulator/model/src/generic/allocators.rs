@@ -1,155 +1,16 @@
-//! The two allocators of the `generic` router and what a switch grant sets in motion.
-//!
-//! Output channels are handed out first, then the switch; both are separable, input side first, with
-//! round-robin arbiters whose pointers move only with a grant. `docs/explain/model.md`, section 3.
+//! A router's cycle: who gets an output channel, who the switch, and what a grant sets in motion.
 
-use super::routers::Routers;
-use super::state::{
-    ChannelState, EJECT_TO_CREDIT, GRANT_TO_ARRIVAL, GRANT_TO_CREDIT, GRANT_TO_SOURCE_CREDIT, InVc, Mask, Message,
-    NO_OWNER, Port, Router, Wire,
-};
+use super::state::{ChannelState, CutThrough, InVc, Message};
+use crate::routers::mask::Mask;
+use crate::routers::network::Routers;
+use crate::routers::place::{Port, Wire};
+use crate::routers::timing::{CROSSBAR, EJECT_TO_CREDIT, GRANT_TO_ARRIVAL, GRANT_TO_CREDIT, GRANT_TO_SOURCE_CREDIT};
+use crate::routers::view::NO_OWNER;
 use crate::topology::{Class, Hop, Route};
-use angara_fabric::bits::{bits, round_robin};
+use angara_fabric::bits::bits;
 use angara_fabric::raw::{PacketHandle, Stage};
 
-/// From a switch grant until the head is on the link or on its way to the endpoint.
-pub(crate) const CROSSBAR: u64 = 1;
-
-/// Working space of the allocators, valid within one router and cycle.
-pub(crate) struct Scratch<const N: usize, const P: usize, const W: usize> {
-    /// Input channels that ask for an output channel, per output channel.
-    pub(crate) asking: [Mask<W>; N],
-    /// Input ports that ask for an output port, per output port.
-    pub(crate) requests: [u64; P],
-    /// The channel an input port has picked, per input port.
-    pub(crate) chosen: [u8; P],
-}
-
-impl<const N: usize, const P: usize, const W: usize> Default for Scratch<N, P, W> {
-    fn default() -> Self {
-        Scratch { asking: [Mask::NONE; N], requests: [0; P], chosen: [0; P] }
-    }
-}
-
-impl<const N: usize, const P: usize, const W: usize> Router<N, P, W> {
-    /// Virtual-channel allocation: each input channel asks for one free output channel, each output
-    /// channel takes one of those that ask, of which `got` is told. Returns those that have the credits, too, and
-    /// whether someone lost.
-    #[inline(always)]
-    fn allocate_channels(
-        &mut self,
-        scratch: &mut Scratch<N, P, W>,
-        mut got: impl FnMut(&Self, u32),
-    ) -> (Mask<W>, bool) {
-        let mut wanted = Mask::<W>::NONE;
-        let mut lost = false;
-        let mut all = self.allocating;
-        while let Some(i) = all.pop() {
-            let input = self.input(i);
-            let (first, allowed, turn) = (input.out as u32, input.allowed as u32, input.turn as u32);
-            let open = self.free.field(first, Self::WIDTH) & allowed;
-            if open == 0 {
-                continue;
-            }
-            let turn = turn.wrapping_sub(first);
-            let o = first + round_robin(open, if turn < Self::WIDTH { turn } else { 0 });
-            let asking = &mut scratch.asking[o as usize % N];
-            if wanted.has(o) {
-                lost = true;
-            } else {
-                wanted.set(o);
-                *asking = Mask::NONE;
-            }
-            asking.set(i);
-        }
-        let mut ready = Mask::NONE;
-        while let Some(o) = wanted.pop() {
-            let out = self.output(o);
-            let i = scratch.asking[o as usize % N].round_robin(out.turn as u32);
-            out.owner = i as u16;
-            out.turn = i as u16 + 1;
-            let credits = out.credits;
-            let input = self.input(i);
-            input.out = o as u16;
-            input.turn = o as u16 + 1;
-            input.state = ChannelState::Active;
-            let flits = input.flits;
-            if credits >= flits {
-                ready.set(i);
-            } else {
-                self.output(o).wanted = flits;
-            }
-            self.free.clear(o);
-            self.allocating.clear(i);
-            got(self, i);
-        }
-        (ready, lost)
-    }
-
-    /// Chooses one of the `channels` of the port that begins at `first`, several of which are ready: returns the one
-    /// that competes for the switch, and the output port it wants.
-    fn pick(&mut self, first: u32, mut channels: u32) -> Option<(u32, u32)> {
-        let mut asked = 0u64;
-        for v in bits(channels) {
-            let o = self.input(first + v).out as u32 >> Self::SHIFT;
-            if self.out_busy >> o & 1 != 0 {
-                channels &= !(1 << v);
-            } else {
-                asked |= 1 << o;
-            }
-        }
-        if asked == 0 {
-            return None;
-        }
-        // The output port in its turn, then among the channels that ask for it the one in its turn.
-        let port = *self.port(first >> Self::SHIFT);
-        let o = round_robin(asked, port.out_turn as u32);
-        for v in bits(channels) {
-            if self.input(first + v).out as u32 >> Self::SHIFT != o {
-                channels &= !(1 << v);
-            }
-        }
-        Some((round_robin(channels, port.vc_turn as u32), o))
-    }
-
-    /// The input side of switch allocation: each input port nominates one channel. Returns the output ports
-    /// that are asked for, and whether something in reach of the next cycle remains.
-    #[inline(always)]
-    fn nominate(&mut self, scratch: &mut Scratch<N, P, W>) -> (u64, bool) {
-        let mut outs = 0u64;
-        let mut lost = false;
-        let mut ready = self.ready;
-        while let Some((first, channels)) = ready.pop_field(Self::WIDTH) {
-            let p = first >> Self::SHIFT;
-            if self.in_busy >> p & 1 != 0 {
-                continue;
-            }
-            let mut v = channels.trailing_zeros();
-            let mut o = self.input(first + v).out as u32 >> Self::SHIFT;
-            if channels & (channels - 1) != 0 {
-                lost = true;
-                match self.pick(first, channels) {
-                    Some(picked) => (v, o) = picked,
-                    None => continue,
-                }
-            } else if self.out_busy >> o & 1 != 0 {
-                continue;
-            }
-            scratch.chosen[p as usize % P] = v as u8;
-            let requests = &mut scratch.requests[o as usize % P];
-            if outs >> o & 1 == 0 {
-                *requests = 0;
-                outs |= 1 << o;
-            } else {
-                lost = true;
-            }
-            *requests |= 1 << p;
-        }
-        (outs, lost)
-    }
-}
-
-impl<T: Route, const N: usize, const P: usize, const W: usize, const A: bool> Routers<T, N, P, W, A> {
+impl<T: Route, const N: usize, const P: usize, const W: usize, const A: bool> Routers<T, CutThrough<A>, N, P, W> {
     /// Every head that asks for an output channel wants one that has room for it, among those of all shortest ways at the
     /// port with most credits, or else its escape. What it got without room it could not leave for its escape.
     fn adapt(&mut self, r: u32) {
@@ -221,16 +82,9 @@ impl<T: Route, const N: usize, const P: usize, const W: usize, const A: bool> Ro
     fn grant(&mut self, r: u32, o: u32) -> bool {
         let router = &mut self.routers[r as usize];
         let now = self.calendar.now;
-        let far = router.port(o);
-        let p = round_robin(self.scratch.requests[o as usize % P], far.in_turn as u32);
-        let v = self.scratch.chosen[p as usize % P] as u32;
-        far.in_turn = (p + 1) as u8;
-        let far = *far;
-        let near = router.port(p);
-        near.vc_turn = v as u8 + 1;
-        near.out_turn = (o + 1) as u8;
-        let near = *near;
-        let i = p << Self::PORT | v;
+        let i = router.grant(&self.scratch, o);
+        let (p, v) = (i >> Self::PORT, i & ((1 << Self::PORT) - 1));
+        let (near, far) = (*router.port(p), *router.port(o));
         let input = router.input(i);
         let flits = input.flits;
         let streams = flits > 1;

@@ -1,13 +1,15 @@
 //! Puts a network of `generic` routers together, or parts of one for several threads or processes.
 
-use super::routers::{Range, Routers, links};
-use super::state::WINDOW;
+use super::state::CutThrough;
 use crate::engine::Engine;
 use crate::member::{Crew, Member};
-use crate::parallel::{AnyPart, Parallel, Part, cuts, part_of};
-use crate::setup::{Generic, SetupError, Switching};
+use crate::parallel::{AnyPart, Parallel, Part, PartsError, cuts, part_of};
+use crate::profile::{Generic, Switching};
+use crate::routers::network::Routers;
+use crate::routers::place::{Range, links};
+use crate::routers::timing::WINDOW;
 use crate::topology::{Route, Routing, Topology};
-use crate::wormhole;
+use crate::wormhole::Wormhole;
 use std::collections::BTreeSet;
 
 /// Most parts of a network.
@@ -34,7 +36,7 @@ pub(crate) fn near(topology: &dyn Topology, cuts: &[u32], part: usize) -> Vec<us
 }
 
 impl Cuts {
-    pub(crate) fn new(topology: &dyn Topology, crew: &Crew) -> Result<Cuts, SetupError> {
+    pub(crate) fn new(topology: &dyn Topology, crew: &Crew) -> Result<Cuts, PartsError> {
         let (routers, endpoints) = (topology.routers(), topology.endpoints());
         let cuts = cuts(routers, crew.parts(routers.min(PARTS_MAX))?);
         // Endpoints are attached in ascending order, so those of a range of routers are a range, too.
@@ -56,7 +58,7 @@ impl Cuts {
         Range { cuts: &self.routers, endpoint_cuts: &self.endpoints, window: self.window, part }
     }
     /// The only part, all of them, each with a thread of its own, or this process's.
-    pub(crate) fn engine<P: Part>(&self, part: impl Fn(Range) -> P) -> Result<Box<dyn Engine>, SetupError> {
+    pub(crate) fn engine<P: Part>(&self, part: impl Fn(Range) -> P) -> Result<Box<dyn Engine>, PartsError> {
         Ok(match (self.routers.len(), &self.crew) {
             (1, _) => Box::new(part(self.range(0))),
             (_, Crew::Processes(peers)) => {
@@ -76,7 +78,7 @@ pub(crate) fn engine<T: Route>(
     p: &Generic,
     seed: u64,
     crew: &Crew,
-) -> Result<Box<dyn Engine>, SetupError> {
+) -> Result<Box<dyn Engine>, PartsError> {
     match (topology.ports(), p.vcs) {
         (..=8, ..=4) => assemble::<T, 32, 8, 1>(topology, p, seed, crew),
         (..=16, ..=4) => assemble::<T, 64, 16, 1>(topology, p, seed, crew),
@@ -90,17 +92,17 @@ fn assemble<T: Route, const N: usize, const P: usize, const W: usize>(
     p: &Generic,
     seed: u64,
     crew: &Crew,
-) -> Result<Box<dyn Engine>, SetupError> {
+) -> Result<Box<dyn Engine>, PartsError> {
     let cuts = Cuts::new(&topology, crew)?;
     if T::ADAPTS && topology.routing() == Routing::Adaptive {
-        return cuts.engine(|range| Routers::<T, N, P, W, true>::new(topology.clone(), p, seed, &range));
+        return cuts.engine(|range| Routers::<T, CutThrough<true>, N, P, W>::new(topology.clone(), p, seed, &range));
     }
     match p.switching {
         Switching::CutThrough => {
-            cuts.engine(|range| Routers::<T, N, P, W, false>::new(topology.clone(), p, seed, &range))
+            cuts.engine(|range| Routers::<T, CutThrough<false>, N, P, W>::new(topology.clone(), p, seed, &range))
         }
         Switching::Wormhole { hold } => {
-            cuts.engine(|range| wormhole::Routers::<T, N, P, W>::new(topology.clone(), p, hold, seed, &range))
+            cuts.engine(|range| Routers::<T, Wormhole, N, P, W>::new(topology.clone(), p, hold, seed, &range))
         }
     }
 }

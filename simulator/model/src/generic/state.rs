@@ -1,118 +1,20 @@
-//! State of the `generic` router, laid out so that little memory is touched per packet and hop.
-//!
-//! Everything about one router lies together ([`Router`]): places for `P` ports and `N` channels, both powers of
-//! two. Channels are numbered port · N/P + channel, and sets of them are masks of `W` words
-//! ([`Mask`]); most routers have few enough channels for one word.
+//! State of the channels of `generic` routers and of sources, and what is due in the next cycles.
 
-use super::news::Change;
-use super::view::Output;
 use crate::pool::{Cold, Hot, Pool, Queue};
-use angara_fabric::Tick;
-use angara_fabric::bits::round_robin;
+use crate::routers::mask::Bits;
+use crate::routers::network::{self, Switched};
+use crate::routers::news::Change;
+use crate::routers::router::{Input, Router};
+use crate::routers::timing::{WINDOW, soon_cycles};
+use crate::routers::view::Output;
 use angara_fabric::raw::{Delivery, Packed, PacketHandle};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// From a switch grant to the head's arrival at the next router, over a link of one cycle: crossbar 1, link 2 (one in
-/// flight, one to be written and read). A longer link takes so much longer.
-pub(crate) const GRANT_TO_ARRIVAL: usize = 3;
-/// From a switch grant to its credit being usable upstream: channel 2, processing 2.
-pub(crate) const GRANT_TO_CREDIT: usize = 4;
-/// From a switch grant to an ejection channel until its credit is back: 3 to the endpoint, then 4.
-pub(crate) const EJECT_TO_CREDIT: usize = 7;
-/// From a switch grant to its credit being usable by the source.
-pub(crate) const GRANT_TO_SOURCE_CREDIT: usize = 2;
-
-/// Cycles that a block or part may be taken through before the others have been.
-pub(crate) const WINDOW: u64 =
-    if GRANT_TO_ARRIVAL < GRANT_TO_CREDIT { GRANT_TO_ARRIVAL } else { GRANT_TO_CREDIT } as u64;
-
-pub(crate) const NO_OWNER: u16 = u16::MAX;
-
-/// A set of a router's channels.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Mask<const W: usize>([u64; W]);
-
-impl<const W: usize> Mask<W> {
-    pub(crate) const NONE: Self = Mask([0; W]);
-
-    #[inline(always)]
-    pub(crate) fn set(&mut self, i: u32) {
-        self.0[i as usize / 64 % W] |= 1 << (i % 64);
-    }
-    #[inline(always)]
-    pub(crate) fn clear(&mut self, i: u32) {
-        self.0[i as usize / 64 % W] &= !(1 << (i % 64));
-    }
-    #[inline(always)]
-    pub(crate) fn has(&self, i: u32) -> bool {
-        self.0[i as usize / 64 % W] >> (i % 64) & 1 != 0
-    }
-    /// Those of both sets.
-    pub(crate) fn common(mut self, other: Self) -> Self {
-        (0..W).for_each(|w| self.0[w] &= other.0[w]);
-        self
-    }
-    #[inline(always)]
-    pub(crate) fn any(&self) -> bool {
-        self.0.iter().any(|&w| w != 0)
-    }
-    #[inline(always)]
-    pub(crate) fn add(&mut self, other: Self) {
-        (0..W).for_each(|w| self.0[w] |= other.0[w]);
-    }
-    /// `width` channels from `first` on, which do not straddle words.
-    #[inline(always)]
-    pub(crate) fn field(&self, first: u32, width: u32) -> u32 {
-        (self.0[first as usize / 64 % W] >> (first % 64)) as u32 & ((1 << width) - 1)
-    }
-    /// Takes the lowest channel out.
-    #[inline(always)]
-    pub(crate) fn pop(&mut self) -> Option<u32> {
-        for w in 0..W {
-            let word = self.0[w];
-            if word != 0 {
-                self.0[w] = word & (word - 1);
-                return Some((w * 64) as u32 + word.trailing_zeros());
-            }
-        }
-        None
-    }
-    /// Takes out all channels of the lowest field of `width` that has one: the field's first and its channels.
-    #[inline(always)]
-    pub(crate) fn pop_field(&mut self, width: u32) -> Option<(u32, u32)> {
-        for w in 0..W {
-            let word = self.0[w];
-            if word != 0 {
-                let first = word.trailing_zeros() & !(width - 1);
-                let field = (word >> first) as u32 & ((1 << width) - 1);
-                self.0[w] = word & !((field as u64) << first);
-                return Some(((w * 64) as u32 + first, field));
-            }
-        }
-        None
-    }
-    /// The first channel at or after `turn`, else the first of all; the set is not empty.
-    #[inline(always)]
-    pub(crate) fn round_robin(&self, turn: u32) -> u32 {
-        if W == 1 {
-            return round_robin(self.0[0], turn);
-        }
-        let above = |w: usize| match (turn as usize).checked_sub(w * 64) {
-            Some(t) if t >= 64 => 0,
-            Some(t) => self.0[w] & (u64::MAX << t),
-            None => self.0[w],
-        };
-        let first = (0..W).map(|w| (w, above(w))).find(|x| x.1 != 0);
-        let (w, word) = first.or_else(|| (0..W).map(|w| (w, self.0[w])).find(|x| x.1 != 0)).unwrap_or_default();
-        (w * 64) as u32 + word.trailing_zeros()
-    }
-}
-
 /// State of an input channel's first packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub(super) enum ChannelState {
+pub(crate) enum ChannelState {
     /// No packet.
     Idle,
     /// Its head wants an output channel.
@@ -125,7 +27,7 @@ pub(super) enum ChannelState {
 
 /// An input virtual channel.
 #[derive(Clone, Copy)]
-pub(super) struct InVc {
+pub(crate) struct InVc {
     pub(super) queue: Queue,
     /// The output channel the first packet has, or channel 0 of the output port it wants.
     pub(super) out: u16,
@@ -140,7 +42,7 @@ pub(super) struct InVc {
 
 /// An output virtual channel: what is known of the buffer at the other end.
 #[derive(Clone, Copy)]
-pub(super) struct OutVc {
+pub(crate) struct OutVc {
     pub(super) credits: u16,
     /// Credits its owner waits for; 0 if it does not wait.
     pub(super) wanted: u16,
@@ -151,74 +53,51 @@ pub(super) struct OutVc {
 }
 
 impl Output for OutVc {
+    #[inline(always)]
     fn credits(&self) -> u16 {
         self.credits
     }
+    #[inline(always)]
     fn owner(&self) -> u16 {
         self.owner
     }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wire {
-    Open,
-    Router,
-    Endpoint,
-    /// A router of another part.
-    Away,
-}
-
-/// One port, input and output side.
-#[derive(Clone, Copy)]
-pub(crate) struct Port {
-    /// Base of the far port's channels (in its part), or the endpoint.
-    pub(crate) peer: u32,
-    pub(crate) wire: Wire,
-    /// The part of the far port.
-    pub(crate) part: u16,
-    /// Input side: next channel for an output; next output. Output side: next input.
-    pub(crate) vc_turn: u8,
-    pub(crate) out_turn: u8,
-    pub(crate) in_turn: u8,
-    /// Cycles beyond one that a flit takes on the link, and a credit in the other direction.
-    pub(crate) extra: u8,
-}
-
-/// A router: places for `N` channels of `P` ports.
-#[derive(Clone)]
-#[repr(C)]
-pub(super) struct Router<const N: usize, const P: usize, const W: usize> {
-    /// Input channels that want an output channel.
-    pub(super) allocating: Mask<W>,
-    /// Input channels that want the switch and have the credits.
-    pub(super) ready: Mask<W>,
-    /// Output channels without owner.
-    pub(super) free: Mask<W>,
-    /// Ports a packet streams through.
-    pub(super) in_busy: u64,
-    pub(super) out_busy: u64,
-    pub(super) ports: [Port; P],
-    pub(super) outputs: [OutVc; N],
-    pub(super) inputs: [InVc; N],
-}
-
-impl<const N: usize, const P: usize, const W: usize> Router<N, P, W> {
-    /// Places for channels per port, and the log2 of it.
-    pub(super) const WIDTH: u32 = (N / P) as u32;
-    pub(super) const SHIFT: u32 = Self::WIDTH.trailing_zeros();
-
     #[inline(always)]
-    pub(super) fn port(&mut self, p: u32) -> &mut Port {
-        &mut self.ports[p as usize % P]
+    fn give(&mut self, i: u16) {
+        (self.owner, self.turn) = (i, i + 1);
     }
     #[inline(always)]
-    pub(super) fn input(&mut self, i: u32) -> &mut InVc {
-        &mut self.inputs[i as usize % N]
+    fn turn(&self) -> u16 {
+        self.turn
+    }
+}
+
+impl Input for InVc {
+    type Output = OutVc;
+    #[inline(always)]
+    fn out(&self) -> u32 {
+        self.out.into()
     }
     #[inline(always)]
-    pub(super) fn output(&mut self, o: u32) -> &mut OutVc {
-        &mut self.outputs[o as usize % N]
+    fn allowed(&self) -> u32 {
+        self.allowed.into()
     }
+    #[inline(always)]
+    fn turn(&self) -> u32 {
+        self.turn.into()
+    }
+    #[inline(always)]
+    fn take(&mut self, o: u16, out: &mut OutVc) -> bool {
+        (self.out, self.turn) = (o, o + 1);
+        self.state = ChannelState::Active;
+        let has = out.credits >= self.flits;
+        if !has {
+            out.wanted = self.flits;
+        }
+        has
+    }
+}
+
+impl<const N: usize, const P: usize, const W: usize> Router<InVc, (), N, P, W> {
     /// The first packet of input channel `i` asks for an output channel.
     #[inline(always)]
     pub(super) fn compete(&mut self, i: u32, pool: &Pool) {
@@ -234,7 +113,7 @@ impl<const N: usize, const P: usize, const W: usize> Router<N, P, W> {
 
 /// An endpoint that sends.
 #[derive(Clone, Copy)]
-pub(super) struct Source {
+pub(crate) struct Source {
     pub(super) queue: Queue,
     /// First cycle at which it may send again.
     pub(super) free_at: u64,
@@ -242,6 +121,15 @@ pub(super) struct Source {
     /// Channel 0 of the input port it is attached to.
     pub(super) channel: u32,
     pub(super) last_vc: u8,
+}
+
+impl network::Source for Source {
+    fn sequence(&mut self) -> &mut u64 {
+        &mut self.sequence
+    }
+    fn push(&mut self, pool: &mut Pool, packet: PacketHandle) -> bool {
+        self.queue.push(pool, packet)
+    }
 }
 
 /// Message from part to part. Channels are numbered as in the receiving part.
@@ -266,6 +154,12 @@ pub(crate) enum Message {
     },
     /// A queue has changed.
     Queue(Change),
+}
+
+impl From<Change> for Message {
+    fn from(change: Change) -> Message {
+        Message::Queue(change)
+    }
 }
 
 impl Packed for Message {
@@ -343,15 +237,8 @@ impl Later {
     }
 }
 
-/// Cycles for which things are kept that are due soon, if the longest link takes `extra` cycles more than one: a power
-/// of two, and no more than necessary, so that the lists stay in a cache. Another block may be a window behind the one that
-/// makes an entry.
-pub(crate) fn soon_cycles(extra: u8) -> usize {
-    (EJECT_TO_CREDIT + 1).max(GRANT_TO_CREDIT + usize::from(extra) + WINDOW as usize).next_power_of_two()
-}
-
 /// Everything that is due, by cycle and block.
-pub(super) struct Calendar {
+pub(crate) struct Calendar {
     soon: Vec<Soon>,
     later: Vec<Later>,
     /// The cycle being processed, or the next one.
@@ -425,32 +312,25 @@ impl Calendar {
         let far = self.now + self.mask as u64;
         cycles.find(|&t| (0..self.blocks).any(|b| t < near && soon(t, b) || t <= far && later(t, b)))
     }
-    pub(super) fn memory_bytes(&self) -> usize {
+}
+
+impl network::Calendar for Calendar {
+    #[inline(always)]
+    fn now(&self) -> u64 {
+        self.now
+    }
+    fn set(&mut self, now: u64) {
+        self.now = now;
+    }
+    fn memory_bytes(&self) -> usize {
         self.soon.iter().map(Soon::memory_bytes).sum::<usize>()
             + self.later.iter().map(Later::memory_bytes).sum::<usize>()
     }
 }
 
-/// A set of small numbers.
-#[derive(Default)]
-pub(crate) struct Bits(pub(crate) Vec<u64>);
-
-impl Bits {
-    pub(crate) fn new(n: usize) -> Bits {
-        Bits(vec![0; n.div_ceil(64)])
-    }
-    #[inline(always)]
-    pub(crate) fn set(&mut self, i: u32) {
-        self.0[i as usize >> 6] |= 1 << (i & 63);
-    }
-    pub(crate) fn any(&self) -> bool {
-        self.0.iter().any(|&w| w != 0)
-    }
-}
-
 /// A range of routers, and the sources attached to them, whose state fits into a core's cache.
 #[derive(Default)]
-pub(super) struct Block {
+pub(crate) struct Block {
     pub(super) first_router: u32,
     pub(super) first_source: u32,
     /// Routers that may have something to decide, counted from the block's first.
@@ -475,20 +355,26 @@ impl Block {
     }
 }
 
-/// The time of a cycle and the number of the cycle a time falls in.
-#[derive(Clone, Copy)]
-pub(crate) struct Clock(pub(crate) Tick);
+/// All blocks of a range of routers.
+#[derive(Default)]
+pub(crate) struct Blocks {
+    pub(super) blocks: Vec<Block>,
+    /// The block being processed; an empty one is in its place meanwhile.
+    pub(super) here: Block,
+    pub(super) arrived: Arrived,
+}
 
-impl Clock {
-    #[inline(always)]
-    pub(crate) fn time(self, cycle: u64) -> Tick {
-        cycle * self.0
-    }
-    /// The first cycle at or after `time`.
-    #[inline(always)]
-    pub(crate) fn from(self, time: Tick) -> u64 {
-        time.div_ceil(self.0)
-    }
+/// A packet passes a router as a whole; adaptively if `A`.
+pub(crate) struct CutThrough<const A: bool>;
+
+impl<const A: bool, const W: usize> Switched<W> for CutThrough<A> {
+    const FLITS: bool = false;
+    type Input = InVc;
+    type Own = ();
+    type Source = Source;
+    type Calendar = Calendar;
+    type Message = Message;
+    type All = Blocks;
 }
 
 /// Arrivals by cycle of the window.

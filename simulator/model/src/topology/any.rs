@@ -4,7 +4,8 @@ use super::contract::{Route, TopologyError, check};
 use super::dependencies::Ways;
 use crate::engine::Engine;
 use crate::member::Crew;
-use crate::setup::{Generic, SetupError};
+use crate::parallel::PartsError;
+use crate::profile::Generic;
 use std::fmt;
 use std::sync::Arc;
 
@@ -14,12 +15,12 @@ pub struct Outside(Arc<dyn Foreign>);
 
 /// [`Route`] without its type, so that the engine is still compiled for it.
 trait Foreign: Ways + fmt::Display {
-    fn generic(&self, p: &Generic, seed: u64, crew: &Crew) -> Result<Box<dyn Engine>, SetupError>;
+    fn generic(&self, p: &Generic, seed: u64, crew: &Crew) -> Result<Box<dyn Engine>, PartsError>;
     fn ways(&self) -> &(dyn Ways + 'static);
 }
 
 impl<T: Route + fmt::Display> Foreign for T {
-    fn generic(&self, p: &Generic, seed: u64, crew: &Crew) -> Result<Box<dyn Engine>, SetupError> {
+    fn generic(&self, p: &Generic, seed: u64, crew: &Crew) -> Result<Box<dyn Engine>, PartsError> {
         crate::generic::engine(self.clone(), p, seed, crew)
     }
     fn ways(&self) -> &(dyn Ways + 'static) {
@@ -35,7 +36,7 @@ impl Outside {
             Err(why) => Err(TopologyError { text: topology.to_string(), why }),
         }
     }
-    pub(super) fn generic(&self, p: &Generic, seed: u64, crew: &Crew) -> Result<Box<dyn Engine>, SetupError> {
+    pub(super) fn generic(&self, p: &Generic, seed: u64, crew: &Crew) -> Result<Box<dyn Engine>, PartsError> {
         self.0.generic(p, seed, crew)
     }
     pub(super) fn ways(&self) -> &(dyn Ways + 'static) {
@@ -114,7 +115,7 @@ macro_rules! topologies {
                 p: &crate::Generic,
                 seed: u64,
                 crew: &crate::member::Crew,
-            ) -> Result<Box<dyn crate::engine::Engine>, crate::SetupError> {
+            ) -> Result<Box<dyn crate::engine::Engine>, crate::PartsError> {
                 match self {
                     $(AnyTopology::$name(t) => crate::generic::engine(t.clone(), p, seed, crew),)*
                     AnyTopology::Outside(t) => t.generic(p, seed, crew),

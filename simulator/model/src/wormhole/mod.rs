@@ -12,4 +12,4 @@ mod routers;
 mod state;
 mod switch;
 
-pub(crate) use routers::Routers;
+pub(crate) use state::Wormhole;

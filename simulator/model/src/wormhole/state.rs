@@ -1,15 +1,20 @@
 //! State of wormhole routers and sources, and what is due in the next cycles.
 
-use crate::generic::news::Change;
-use crate::generic::state::{Mask, Port, soon_cycles};
-use crate::generic::view::Output;
 use crate::pool::{Cold, Hot, Pool, Queue};
+use crate::routers::mask::{Bits, Mask};
+use crate::routers::network::{self, Switched};
+use crate::routers::news::Change;
+use crate::routers::router::{Input, Router};
+use crate::routers::timing::soon_cycles;
+use crate::routers::view::Output;
 use angara_fabric::raw::{Packed, PacketHandle};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 /// State of an input channel's first packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub(super) enum ChannelState {
+pub(crate) enum ChannelState {
     /// No packet.
     Idle,
     /// Its head wants an output channel.
@@ -22,7 +27,7 @@ pub(super) enum ChannelState {
 
 /// An input virtual channel.
 #[derive(Clone, Copy)]
-pub(super) struct InVc {
+pub(crate) struct InVc {
     /// Flits in the buffer, of all packets.
     pub(super) present: u16,
     /// Flits that the first packet has yet to send; those not in the buffer are still to come.
@@ -55,7 +60,7 @@ impl InVc {
 
 /// An output virtual channel: what is known of the buffer at the other end.
 #[derive(Clone, Copy)]
-pub(super) struct OutVc {
+pub(crate) struct OutVc {
     pub(super) credits: u16,
     /// Input channel that owns it, if one does.
     pub(super) owner: u16,
@@ -64,57 +69,65 @@ pub(super) struct OutVc {
 }
 
 impl Output for OutVc {
+    #[inline(always)]
     fn credits(&self) -> u16 {
         self.credits
     }
+    #[inline(always)]
     fn owner(&self) -> u16 {
         self.owner
     }
+    #[inline(always)]
+    fn give(&mut self, i: u16) {
+        (self.owner, self.turn) = (i, i + 1);
+    }
+    #[inline(always)]
+    fn turn(&self) -> u16 {
+        self.turn
+    }
 }
 
-/// A router: places for `N` channels of `P` ports.
-#[derive(Clone)]
-#[repr(C)]
-pub(super) struct Router<const N: usize, const P: usize, const W: usize> {
-    /// Input channels that want an output channel.
-    pub(super) allocating: Mask<W>,
-    /// Input channels with an output channel, a flit and a credit, whose ports they do not hold.
-    pub(super) ready: Mask<W>,
+impl Input for InVc {
+    type Output = OutVc;
+    #[inline(always)]
+    fn out(&self) -> u32 {
+        self.out.into()
+    }
+    #[inline(always)]
+    fn allowed(&self) -> u32 {
+        self.allowed.into()
+    }
+    #[inline(always)]
+    fn turn(&self) -> u32 {
+        self.turn.into()
+    }
+    #[inline(always)]
+    fn take(&mut self, o: u16, out: &mut OutVc) -> bool {
+        (self.out, self.turn) = (o, o + 1);
+        self.state = ChannelState::Head;
+        out.credits > 0
+    }
+}
+
+/// What flits need of a router.
+pub(crate) struct Held<const W: usize> {
     /// Input channels that hold their ports.
     pub(super) held: Mask<W>,
-    /// Output channels without owner.
-    pub(super) free: Mask<W>,
-    /// Ports that are held.
-    pub(super) in_held: u64,
-    pub(super) out_held: u64,
     /// An input channel that wants an output channel may get one.
     pub(super) look: bool,
-    pub(super) ports: [Port; P],
-    pub(super) outputs: [OutVc; N],
-    pub(super) inputs: [InVc; N],
 }
 
-impl<const N: usize, const P: usize, const W: usize> Router<N, P, W> {
-    /// Places for channels per port, and the log2 of it.
-    pub(super) const WIDTH: u32 = (N / P) as u32;
-    pub(super) const SHIFT: u32 = Self::WIDTH.trailing_zeros();
+impl<const W: usize> Default for Held<W> {
+    fn default() -> Held<W> {
+        Held { held: Mask::NONE, look: false }
+    }
+}
 
-    #[inline(always)]
-    pub(super) fn port(&mut self, p: u32) -> &mut Port {
-        &mut self.ports[p as usize % P]
-    }
-    #[inline(always)]
-    pub(super) fn input(&mut self, i: u32) -> &mut InVc {
-        &mut self.inputs[i as usize % N]
-    }
-    #[inline(always)]
-    pub(super) fn output(&mut self, o: u32) -> &mut OutVc {
-        &mut self.outputs[o as usize % N]
-    }
+impl<const N: usize, const P: usize, const W: usize> Router<InVc, Held<W>, N, P, W> {
     /// The router may have something to do in the next cycle.
     #[inline(always)]
     pub(super) fn is_awake(&self) -> bool {
-        self.look || self.ready.any() || self.held.any()
+        self.own.look || self.ready.any() || self.own.held.any()
     }
     /// Packet `h`, the first one of input channel `i` now, asks for an output channel.
     #[inline(always)]
@@ -127,13 +140,13 @@ impl<const N: usize, const P: usize, const W: usize> Router<N, P, W> {
         input.left = hot.flits;
         input.state = ChannelState::Allocating;
         self.allocating.set(i);
-        self.look = true;
+        self.own.look = true;
     }
 }
 
 /// An endpoint that sends.
 #[derive(Clone, Copy)]
-pub(super) struct Source {
+pub(crate) struct Source {
     /// Packets whose head has not left.
     pub(super) queue: Queue,
     pub(super) sequence: u64,
@@ -145,6 +158,15 @@ pub(super) struct Source {
     pub(super) last_vc: u8,
     /// It waits for a credit.
     pub(super) blocked: bool,
+}
+
+impl network::Source for Source {
+    fn sequence(&mut self) -> &mut u64 {
+        &mut self.sequence
+    }
+    fn push(&mut self, pool: &mut Pool, packet: PacketHandle) -> bool {
+        self.queue.push(pool, packet) && self.left == 0
+    }
 }
 
 /// Message from part to part. Channels are numbered as in the receiving part.
@@ -166,6 +188,12 @@ pub(crate) enum Message {
     Credit(u32),
     /// A queue has changed.
     Queue(Change),
+}
+
+impl From<Change> for Message {
+    fn from(change: Change) -> Message {
+        Message::Queue(change)
+    }
 }
 
 impl Packed for Message {
@@ -236,7 +264,7 @@ impl Due {
 }
 
 /// Everything that is due, by cycle.
-pub(super) struct Calendar {
+pub(crate) struct Calendar {
     /// By cycle, modulo their number, a power of two.
     due: Vec<Due>,
     /// The cycle being processed, or the next one.
@@ -275,7 +303,42 @@ impl Calendar {
     pub(super) fn next(&self) -> Option<u64> {
         (self.now..self.now + self.due.len() as u64).find(|&t| !self.due[self.slot(t)].is_empty())
     }
-    pub(super) fn memory_bytes(&self) -> usize {
+}
+
+impl network::Calendar for Calendar {
+    #[inline(always)]
+    fn now(&self) -> u64 {
+        self.now
+    }
+    fn set(&mut self, now: u64) {
+        self.now = now;
+    }
+    fn memory_bytes(&self) -> usize {
         self.due.iter().map(Due::memory_bytes).sum()
     }
+}
+
+/// What all wormhole routers have together.
+pub(crate) struct Awake {
+    /// Packets hold the switch.
+    pub(super) hold: bool,
+    /// Routers that may have something to decide.
+    pub(super) awake: Bits,
+    /// Sources to look at.
+    pub(super) sending: Bits,
+    /// Sources whose next packet is not ready yet, by the cycle when it will be.
+    pub(super) far: BinaryHeap<Reverse<(u64, u32)>>,
+}
+
+/// A packet passes a router flit by flit.
+pub(crate) struct Wormhole;
+
+impl<const W: usize> Switched<W> for Wormhole {
+    const FLITS: bool = true;
+    type Input = InVc;
+    type Own = Held<W>;
+    type Source = Source;
+    type Calendar = Calendar;
+    type Message = Message;
+    type All = Awake;
 }

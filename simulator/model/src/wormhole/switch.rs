@@ -1,148 +1,30 @@
-//! The two allocators of a wormhole router and what a flit sets in motion that passes the switch.
-//!
-//! Both are those of [`crate::generic`]: output channels first, then the switch, input side first, round robin with
-//! pointers that move only with a grant. `docs/explain/model.md`, "Wormhole switching".
+//! A wormhole router's cycle, and what a flit sets in motion that passes the switch. `docs/explain/model.md`, "Wormhole
+//! switching".
 
-use super::routers::Routers;
-use super::state::{ChannelState, Message, Router};
-use crate::generic::allocators::{CROSSBAR, Scratch};
-use crate::generic::state::{
-    EJECT_TO_CREDIT, GRANT_TO_ARRIVAL, GRANT_TO_CREDIT, GRANT_TO_SOURCE_CREDIT, Mask, NO_OWNER, Port, Wire,
-};
+use super::state::{ChannelState, Held, InVc, Message, Wormhole};
+use crate::routers::mask::Mask;
+use crate::routers::network::Routers;
+use crate::routers::place::{Port, Wire};
+use crate::routers::router::Router;
+use crate::routers::timing::{CROSSBAR, EJECT_TO_CREDIT, GRANT_TO_ARRIVAL, GRANT_TO_CREDIT, GRANT_TO_SOURCE_CREDIT};
+use crate::routers::view::NO_OWNER;
 use crate::topology::Route;
-use angara_fabric::bits::{bits, round_robin};
+use angara_fabric::bits::bits;
 use angara_fabric::raw::{PacketHandle, Stage};
 
-impl<const N: usize, const P: usize, const W: usize> Router<N, P, W> {
-    /// Virtual-channel allocation: each input channel asks for one free output channel, each output channel takes one
-    /// of those that ask, of which `got` is told. Returns those that have a credit, too.
-    #[inline(always)]
-    fn allocate_channels(&mut self, scratch: &mut Scratch<N, P, W>, mut got: impl FnMut(&Self, u32)) -> Mask<W> {
-        let mut wanted = Mask::<W>::NONE;
-        // Who loses asks again. Who finds no free channel need not ask before one is free.
-        self.look = false;
-        let mut all = self.allocating;
-        while let Some(i) = all.pop() {
-            let input = self.input(i);
-            let (first, allowed, turn) = (input.out as u32, input.allowed as u32, input.turn as u32);
-            let open = self.free.field(first, Self::WIDTH) & allowed;
-            if open == 0 {
-                continue;
-            }
-            let turn = turn.wrapping_sub(first);
-            let o = first + round_robin(open, if turn < Self::WIDTH { turn } else { 0 });
-            let asking = &mut scratch.asking[o as usize % N];
-            if wanted.has(o) {
-                self.look = true;
-            } else {
-                wanted.set(o);
-                *asking = Mask::NONE;
-            }
-            asking.set(i);
-        }
-        let mut ready = Mask::NONE;
-        while let Some(o) = wanted.pop() {
-            let out = self.output(o);
-            let i = scratch.asking[o as usize % N].round_robin(out.turn as u32);
-            out.owner = i as u16;
-            out.turn = i as u16 + 1;
-            if out.credits > 0 {
-                ready.set(i);
-            }
-            let input = self.input(i);
-            input.out = o as u16;
-            input.turn = o as u16 + 1;
-            input.state = ChannelState::Head;
-            self.free.clear(o);
-            self.allocating.clear(i);
-            got(self, i);
-        }
-        ready
-    }
-
-    /// Chooses one of the `channels` of the port that begins at `first`, several of which are ready: returns the one
-    /// that competes for the switch, and the output port it wants.
-    fn pick(&mut self, first: u32, mut channels: u32) -> Option<(u32, u32)> {
-        let mut asked = 0u64;
-        for v in bits(channels) {
-            let o = self.input(first + v).out as u32 >> Self::SHIFT;
-            if self.out_held >> o & 1 != 0 {
-                channels &= !(1 << v);
-            } else {
-                asked |= 1 << o;
-            }
-        }
-        if asked == 0 {
-            return None;
-        }
-        // The output port in its turn, then among the channels that ask for it the one in its turn.
-        let port = *self.port(first >> Self::SHIFT);
-        let o = round_robin(asked, port.out_turn as u32);
-        for v in bits(channels) {
-            if self.input(first + v).out as u32 >> Self::SHIFT != o {
-                channels &= !(1 << v);
-            }
-        }
-        Some((round_robin(channels, port.vc_turn as u32), o))
-    }
-
-    /// The input side of switch allocation: each input port nominates one channel. Returns the output ports that are
-    /// asked for.
-    #[inline(always)]
-    fn nominate(&mut self, scratch: &mut Scratch<N, P, W>) -> u64 {
-        let mut outs = 0u64;
-        let mut ready = self.ready;
-        while let Some((first, channels)) = ready.pop_field(Self::WIDTH) {
-            let p = first >> Self::SHIFT;
-            if self.in_held >> p & 1 != 0 {
-                continue;
-            }
-            let mut v = channels.trailing_zeros();
-            let mut o = self.input(first + v).out as u32 >> Self::SHIFT;
-            if channels & (channels - 1) != 0 {
-                match self.pick(first, channels) {
-                    Some(picked) => (v, o) = picked,
-                    None => continue,
-                }
-            } else if self.out_held >> o & 1 != 0 {
-                continue;
-            }
-            scratch.chosen[p as usize % P] = v as u8;
-            let requests = &mut scratch.requests[o as usize % P];
-            if outs >> o & 1 == 0 {
-                *requests = 0;
-                outs |= 1 << o;
-            }
-            *requests |= 1 << p;
-        }
-        outs
-    }
-
-    /// Output port `o` takes one of the input ports that ask for it: returns the input channel in its turn.
-    #[inline(always)]
-    fn grant(&mut self, scratch: &Scratch<N, P, W>, o: u32) -> u32 {
-        let far = self.port(o);
-        let p = round_robin(scratch.requests[o as usize % P], far.in_turn as u32);
-        far.in_turn = (p + 1) as u8;
-        let v = scratch.chosen[p as usize % P];
-        let near = self.port(p);
-        near.vc_turn = v + 1;
-        near.out_turn = (o + 1) as u8;
-        p << Self::SHIFT | v as u32
-    }
-
+impl<const N: usize, const P: usize, const W: usize> Router<InVc, Held<W>, N, P, W> {
     /// Input channel `i` holds its port and that of output channel `out`, or ceases to.
     #[inline(always)]
     fn hold(&mut self, i: u32, out: u32, on: bool) {
         let (p, o) = (1 << (i >> Self::SHIFT), 1 << (out >> Self::SHIFT));
         if on {
-            self.held.set(i);
-            self.in_held |= p;
-            self.out_held |= o;
+            self.own.held.set(i);
+            self.in_busy |= p;
+            self.out_busy |= o;
         } else {
-            self.held.clear(i);
-            self.in_held &= !p;
-            self.out_held &= !o;
+            self.own.held.clear(i);
+            self.in_busy &= !p;
+            self.out_busy &= !o;
         }
     }
 }
@@ -158,16 +40,17 @@ enum Rest {
     Nothing,
 }
 
-impl<T: Route, const N: usize, const P: usize, const W: usize> Routers<T, N, P, W> {
+impl<T: Route, const N: usize, const P: usize, const W: usize> Routers<T, Wormhole, N, P, W> {
     /// One cycle of router `r`; whether it may have something to decide in the next one even if nothing arrives.
     #[inline(always)]
     pub(super) fn allocate(&mut self, r: u32) -> bool {
         let router = &mut self.routers[r as usize];
         let mut next = Mask::NONE;
-        if router.look {
+        if router.own.look {
             let tracer = &mut self.tracer;
             let (time, name) = (self.clock.time(self.calendar.now), self.first_router + r);
-            next = router.allocate_channels(&mut self.scratch, |router, i| {
+            // Who loses asks again. Who finds no free channel need not ask before one is free.
+            (next, router.own.look) = router.allocate_channels(&mut self.scratch, |router, i| {
                 if tracer.on() {
                     let input = &router.inputs[i as usize % N];
                     let place = (name, input.out as u32 >> Self::PORT, input.out as u32 & ((1 << Self::PORT) - 1));
@@ -177,8 +60,8 @@ impl<T: Route, const N: usize, const P: usize, const W: usize> Routers<T, N, P, 
         }
         let router = &mut self.routers[r as usize];
         // Both see the ports as they were held at the start of the cycle.
-        let outs = router.nominate(&mut self.scratch);
-        let mut held = router.held;
+        let (outs, _) = router.nominate(&mut self.scratch);
+        let mut held = router.own.held;
         while let Some(i) = held.pop() {
             self.continue_held(r, i);
         }
@@ -186,7 +69,7 @@ impl<T: Route, const N: usize, const P: usize, const W: usize> Routers<T, N, P, 
             let router = &mut self.routers[r as usize];
             let i = router.grant(&self.scratch, o);
             let rest = self.forward(r, i);
-            if self.hold && rest == Rest::Here {
+            if self.all.hold && rest == Rest::Here {
                 let router = &mut self.routers[r as usize];
                 let out = router.input(i).out.into();
                 router.ready.clear(i);
@@ -305,7 +188,7 @@ impl<T: Route, const N: usize, const P: usize, const W: usize> Routers<T, N, P, 
             let h = router.input(i).waiting.pop(&self.pool);
             router.compete(i, h, &self.pool);
         }
-        router.look |= router.allocating.any();
+        router.own.look |= router.allocating.any();
     }
 
     /// The head of packet `h` passes the switch of router `r` to output channel `oc`.

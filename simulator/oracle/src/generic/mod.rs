@@ -8,10 +8,12 @@ mod express;
 pub mod graph;
 mod grid;
 mod hyperx;
+mod kinds;
 pub(crate) mod net;
 mod tree;
 
-pub use net::{Net, any_shape, knows, read, read_adaptive};
+pub use kinds::{any_shape, knows, read, read_adaptive};
+pub use net::Net;
 
 use super::{Received, Sent};
 use net::{Far, Packet};

@@ -1,12 +1,12 @@
 //! Runs of small networks.
 
 use super::*;
-use crate::run::Keys;
+use crate::settings::Keys;
 use std::ops::ControlFlow;
 
 pub(super) fn simulate(text: &str) -> Outcome {
     let keys: Keys = toml::from_str(text).unwrap();
-    run(&keys.resolve().map_err(|e| e.0).unwrap(), &mut |_| ControlFlow::Continue(())).unwrap()
+    run(&keys.resolve().map_err(|e| e.0).unwrap().experiment, &mut |_| ControlFlow::Continue(())).unwrap()
 }
 
 const SMALL: &str = "topology = \"torus:4x4\"\nrouter = \"generic\"\n";
@@ -117,7 +117,7 @@ fn a_mapping_changes_who_talks_to_whom() {
 fn link_errors_are_repaired_and_counted() {
     let settings = "topology = \"torus:4x4\"\nrouter = \"angara\"\nload = 0.1\nerror-rate = \"2%\"\nwarmup = 1000\ncycles = 5000\n";
     let keys: Keys = toml::from_str(settings).unwrap();
-    let mut experiment = keys.resolve().map_err(|e| e.0).unwrap();
+    let mut experiment = keys.resolve().map_err(|e| e.0).unwrap().experiment;
     experiment.observe.links = true;
     let o = run(&experiment, &mut |_| ControlFlow::Continue(())).unwrap();
     let links = o.links.unwrap();

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::rng::{Purpose, Stream};
-use crate::run::Keys;
+use crate::settings::Keys;
 use crate::sweep::Sweep;
 use crate::toml_file::TomlFile;
 use crate::traffic::{Process, Rate};

@@ -97,7 +97,7 @@ impl Workload for Goal {
         show_ends(&mut report, &ends);
         report.set("operations", operations);
         report.set("messages", messages);
-        closed.finish(experiment, &mut report)?;
+        closed.finish(experiment, self.keys(), &mut report)?;
         Ok(report)
     }
 }

@@ -1,6 +1,6 @@
 use super::schedule::Schedule;
 use crate::Error;
-use crate::run::Keys;
+use crate::settings::Keys;
 use crate::workload::Chosen;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -22,8 +22,8 @@ fn run(machine: &str, schedule: &[u8]) -> Result<Vec<u64>, Error> {
         let workload = format!("goal:{}", path.display()).parse::<Chosen>()?;
         let mut keys: Keys = toml::from_str(machine).unwrap();
         keys.workload = Some(workload);
-        let experiment = keys.resolve().map_err(|e| e.0)?;
-        experiment.workload.workload.run(&experiment, &mut |_| ControlFlow::Continue(()))
+        let simulation = keys.resolve().map_err(|e| e.0)?;
+        simulation.run(&mut |_| ControlFlow::Continue(()))
     })();
     std::fs::remove_file(&path).unwrap();
     Ok(ran?.json["ranks"].as_array().unwrap().iter().map(|rank| rank["end_ps"].as_u64().unwrap()).collect())

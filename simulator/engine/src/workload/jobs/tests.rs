@@ -1,6 +1,6 @@
 //! Jobs that do and do not disturb each other, and files that are refused.
 
-use crate::run::Keys;
+use crate::settings::Keys;
 use crate::workload::simulate;
 use serde_json::Value;
 

@@ -128,7 +128,7 @@ impl Workload for Netrace {
         report.line("last packet", format!("in cycle {last} of the trace"));
         report.set("last_packet_cycle", last);
         arrived.tell(cycle, experiment.placement.len(), &mut report);
-        closed.finish(experiment, &mut report)?;
+        closed.finish(experiment, self.keys(), &mut report)?;
         Ok(report)
     }
 }

@@ -1,7 +1,7 @@
 //! Traces written here byte by byte, and what becomes of them.
 
 use super::file::parsed;
-use crate::run::Keys;
+use crate::settings::Keys;
 use crate::workload::{Report, simulate};
 use std::io::Write;
 

@@ -114,11 +114,10 @@ mod tests {
         std::fs::write(&path, script).unwrap();
         let workload = format!("script:{}", path.display()).parse::<crate::workload::Chosen>();
         std::fs::remove_file(&path).unwrap();
-        let mut keys: crate::run::Keys = toml::from_str(machine).unwrap();
+        let mut keys: crate::settings::Keys = toml::from_str(machine).unwrap();
         keys.workload = Some(workload?);
-        let experiment = keys.resolve().map_err(|e| e.0)?;
-        let workload = &experiment.workload.workload;
-        let report = workload.run(&experiment, &mut |_| std::ops::ControlFlow::Continue(()))?;
+        let simulation = keys.resolve().map_err(|e| e.0)?;
+        let report = simulation.run(&mut |_| std::ops::ControlFlow::Continue(()))?;
         let at = |step: &Value, name: &str| step[name].as_u64().unwrap();
         let steps = report.json["steps"].as_array().unwrap();
         Ok(steps.iter().map(|step| (at(step, "pe"), at(step, "line"), at(step, "end_ps"))).collect())

@@ -5,9 +5,9 @@ mod player;
 use super::collective::report_time;
 use super::goal::{self, Goal};
 use super::script::{Chip, Ran, any_chip};
-use super::{Report, Watch, Workload, WorkloadKind};
+use super::{Brought, Report, Watch, Workload, WorkloadKind};
 use crate::Error;
-use crate::run::{Experiment, Keys};
+use crate::run::Experiment;
 use crate::table::{Table, number};
 use angara_fabric::{Fabric, Link, Port, Tick};
 use angara_model::Profile;
@@ -59,13 +59,12 @@ impl Workload for Replay {
         &["length"]
     }
 
-    fn defaults(&self) -> Option<Keys> {
+    fn defaults(&self) -> Option<Brought> {
         let header = &self.recording.header;
-        Some(Keys {
+        Some(Brought {
             topology: header.topology.parse().ok(),
             set: (!header.set.is_empty()).then(|| vec![header.set.clone()]),
-            seed: Some(header.seed),
-            ..Keys::default()
+            seed: header.seed,
         })
     }
 

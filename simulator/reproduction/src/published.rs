@@ -1,9 +1,9 @@
 //! Section 5: published numbers of Angara machines (paper 002). Most belong to real programs in
 //! virtual time; what the network model alone can say is checked here.
 
-use super::{Claim, Job, Judgement, Results, Values, Verdict, values};
-use crate::Error;
+use super::claim::{Claim, Job, Judgement, Results, Values, Verdict, values};
 use angara_model::{Angara, Injection, Network, Profile, Setup, TrafficClass};
+use angara_sim::Error;
 
 /// Flits of a 16-byte write: header, one of data, tail.
 const WRITE: u16 = 3;

@@ -1,10 +1,10 @@
 //! Section 4: barriers (paper 001), simulated and by formula.
 
-use super::{Claim, Job, Judgement, Values, values};
-use crate::Error;
-use crate::plan::barrier::{Costs, Criterion, Cube, Mode};
-use crate::workload::barrier::{BarrierPlan, formula_ns, measure};
+use super::claim::{Claim, Job, Judgement, Values, values};
 use angara_fabric::{BarrierFamily, Config};
+use angara_sim::Error;
+use angara_sim::plan::barrier::{Costs, Criterion, Cube, Mode};
+use angara_sim::workload::barrier::{BarrierPlan, formula_ns, measure};
 
 /// Tori n^dim with the known times in µs: all-to-all with the printed and the exact load, multiphase
 /// half and full, for lat_inc = 10 and 4 ns per packet.

@@ -3,7 +3,7 @@
 use super::*;
 
 fn resolve(text: &str) -> Blamed<Experiment> {
-    toml::from_str::<Keys>(text).unwrap().resolve()
+    toml::from_str::<Keys>(text).unwrap().resolve().map(|simulation| simulation.experiment)
 }
 
 fn refused(text: &str) -> (String, &'static str) {

@@ -1,10 +1,10 @@
 //! Section 1: the same numbers as BookSim 2 at the same parameters.
 
 use super::booksim::{Compared, Reference, keys, references};
-use super::{Claim, Job, Judgement, Results, Values, values};
-use crate::Error;
-use crate::rng::{Purpose, Stream};
+use super::claim::{Claim, Job, Judgement, Results, Values, values};
 use angara_model::{AnyTopology, Generic, Injection, Network, Profile, Setup};
+use angara_sim::Error;
+use angara_sim::rng::{Purpose, Stream};
 
 /// Rows whose reference latencies differ by less are not ordered.
 const DISTINCT: f64 = 0.05;
@@ -204,7 +204,7 @@ fn order(pairs: &[(Reference, Reference)], results: &Results) -> Judgement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reproduce::Verdict;
+    use crate::Verdict;
 
     fn reference(case: &str, latency: f64) -> Reference {
         Reference {

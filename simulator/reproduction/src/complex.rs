@@ -3,10 +3,10 @@
 
 use super::booksim;
 use super::booksim_claims::job;
-use super::{Claim, Job, Judgement, Results, Values, values};
-use crate::Error;
-use crate::traffic::{Process, Source};
+use super::claim::{Claim, Job, Judgement, Results, Values, values};
 use angara_model::{Injection, Network};
+use angara_sim::Error;
+use angara_sim::traffic::{Process, Source};
 
 /// The hot node.
 const HOT: u32 = 219;
@@ -269,7 +269,7 @@ fn hot_saturation(name: &str, network: &'static str, share: &'static str) -> Cla
 fn flooded(network: &str, share: &str) -> Result<Values, Error> {
     let (warmup, cycles) = (10_000, 40_000);
     let keys = booksim::keys(&format!("{network}_hot_{share}_1.5"))?;
-    let e = keys.resolve().map_err(|(e, _)| e)?;
+    let e = keys.resolve().map_err(|(e, _)| e)?.experiment;
     let mut net = Network::new(&e.network).map_err(|e| Error::Network(e.to_string()))?;
     let cycle = net.cycle();
     for rank in 0..net.endpoints() as u32 {

@@ -1,8 +1,10 @@
 //! What a router of either switching shows a topology of its outputs.
 
 use super::news::News;
-use super::state::NO_OWNER;
 use crate::topology::Outputs;
+
+/// Nobody owns an output channel.
+pub(crate) const NO_OWNER: u16 = u16::MAX;
 
 /// An output virtual channel.
 pub(crate) trait Output {
@@ -10,6 +12,10 @@ pub(crate) trait Output {
     fn credits(&self) -> u16;
     /// Input channel that owns it, or [`NO_OWNER`].
     fn owner(&self) -> u16;
+    /// Input channel `i` owns it, which is the last one that has had its turn.
+    fn give(&mut self, i: u16);
+    /// The input channel whose turn it is.
+    fn turn(&self) -> u16;
 }
 
 /// Flits that may still be in the buffers behind these output channels, each of `buffer` flits.

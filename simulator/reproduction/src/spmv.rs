@@ -1,9 +1,9 @@
 //! Section 3, sparse matrix times vector: a long all-gather on trees and by recursive doubling (paper 000).
 
-use super::{Claim, Job, Judgement, Results, values};
-use crate::workload::collective::{Method, torus_4d};
-use crate::workload::spmv;
+use super::claim::{Claim, Job, Judgement, Results, values};
 use angara_fabric::Config;
+use angara_sim::workload::collective::{Method, torus_4d};
+use angara_sim::workload::spmv;
 use std::ops::ControlFlow;
 
 /// Nodes of the tori, with the paper's ratio.

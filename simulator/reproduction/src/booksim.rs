@@ -11,12 +11,12 @@
 //! The names are a small language: [`keys`] turns any such name, also of a case that has no reference,
 //! into settings.
 
-use crate::Error;
-use crate::run::Keys;
-use crate::run::keys::{Router, Switching};
-use crate::traffic::{Pattern, Process};
+use angara_sim::Error;
+use angara_sim::run::router::{Router, Switching};
+use angara_sim::settings::Keys;
+use angara_sim::traffic::{Pattern, Process};
 
-const BOOKSIM: &str = include_str!("../../data/booksim.csv");
+const BOOKSIM: &str = include_str!("../data/booksim.csv");
 
 /// What of a row is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,7 +115,7 @@ pub fn keys(name: &str) -> Result<Keys, Error> {
     let parts: Vec<&str> = parts.collect();
     let kind = parts.first().copied().ok_or_else(unknown)?;
     let (length, process, pattern) = traffic(kind, &parts).ok_or_else(unknown)?;
-    let length: crate::traffic::Lengths = length.parse()?;
+    let length: angara_sim::traffic::Lengths = length.parse()?;
     let load = load(kind, &parts, whole_packets, topology.endpoints()).ok_or_else(unknown)?;
     let wormhole = length.max() > 1 && !whole_packets;
     let mut keys = Keys {
@@ -212,14 +212,14 @@ mod tests {
         assert_eq!(all.len(), 91);
         for r in &all {
             let e = keys(&r.case).and_then(|k| k.resolve().map_err(|(e, _)| e));
-            let load = e.map_err(|e| format!("{}: {e}", r.case)).unwrap().settings.load;
+            let load = e.map_err(|e| format!("{}: {e}", r.case)).unwrap().experiment.settings.load;
             assert!((load / r.offered - 1.0).abs() < 1e-3, "{}: {load} {}", r.case, r.offered);
         }
     }
 
     #[test]
     fn names_become_settings() {
-        let settings = |case: &str| keys(case).unwrap().resolve().map_err(|e| e.0).unwrap().settings;
+        let settings = |case: &str| keys(case).unwrap().resolve().map_err(|e| e.0).unwrap().experiment.settings;
         let s = settings("t4x4_L1_0.5");
         assert_eq!((s.topology.as_str(), s.length.as_str(), s.buffer), ("torus:4x4x4x4", "1", 8));
         let s = settings("vct_ft8x3_L16_0.3");

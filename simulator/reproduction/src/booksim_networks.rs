@@ -3,16 +3,16 @@
 //! Its configurations are `data/booksim/*.cfg`, its results `data/booksim-networks.csv`. A row has a latency where
 //! the network carries the load; beyond, only the accepted load is compared.
 
-use super::{Claim, Job, Judgement, Results};
-use crate::run::Keys;
-use crate::run::keys::{Router, Routing};
-use crate::traffic::Pattern;
-use crate::traffic::matrix::Matrix;
+use super::claim::{Claim, Job, Judgement, Results};
 use angara_model::AnyTopology;
+use angara_sim::run::router::{Router, Routing};
+use angara_sim::settings::Keys;
+use angara_sim::traffic::Pattern;
+use angara_sim::traffic::matrix::Matrix;
 
-const ROWS: &str = include_str!("../../data/booksim-networks.csv");
+const ROWS: &str = include_str!("../data/booksim-networks.csv");
 /// BookSim's tornado on a flattened butterfly, which is another one than ours.
-const TORNADO: &str = include_str!("../../data/booksim/tornado.txt");
+const TORNADO: &str = include_str!("../data/booksim/tornado.txt");
 
 const SEEDS: [u64; 3] = [1, 2, 3];
 /// Accepted loads agree to this share.
@@ -145,7 +145,7 @@ pub(super) fn claims() -> Vec<Claim> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reproduce::{Verdict, values};
+    use crate::{Verdict, values};
 
     fn found(case: &str, accepted: f64, latency: f64) -> Verdict {
         let row = references().find(|r| r.case == case).unwrap();
@@ -162,7 +162,7 @@ mod tests {
     fn the_configurations_are_those_of_the_rows() {
         for (file, network) in [("dragonfly.cfg", "dragonfly:2"), ("flatfly.cfg", "hyperx:4x4,4")] {
             let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("data/booksim").join(file);
-            let booksim = crate::booksim::Booksim::read(&path).unwrap();
+            let booksim = angara_sim::booksim::Booksim::read(&path).unwrap();
             let keys = booksim.keys().unwrap();
             assert_eq!(keys.topology.unwrap().to_string(), network);
             assert!(references().any(|r| r.topology.to_string() == network && Some(r.vcs) == keys.vcs));

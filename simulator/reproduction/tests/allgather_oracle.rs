@@ -7,7 +7,7 @@
 
 use angara_model::Angara;
 use angara_oracle::{Grid, Sent};
-use angara_sim::reproduce::allgather::{references, simulate};
+use angara_reproduction::allgather::{references, simulate};
 
 /// Tori of 2, 4 and 8 nodes. In a ring of 8 messages share links, in the others every partner is a neighbour.
 const TORI: [&str; 4] = ["2", "2x2", "2x2x2", "8"];
@@ -66,7 +66,7 @@ fn the_model_takes_as_long_for_an_all_gather_as_the_oracle() {
     }
     let carried = include_str!("../data/allgather.csv");
     let rows = carried.split_once("torus,bytes,sw_ns,ns\n").unwrap().1;
-    assert!(rows == table, "simulator/engine/data/allgather.csv must say\n{table}");
+    assert!(rows == table, "simulator/reproduction/data/allgather.csv must say\n{table}");
     for r in references() {
         let ns = simulate(&r).unwrap();
         assert!((ns / r.ns - 1.0).abs() <= 0.09, "{r:?}: {ns} ns in the model");

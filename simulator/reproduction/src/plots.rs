@@ -1,14 +1,15 @@
 //! The document's plots, drawn from what the claims' jobs found.
 
 use super::booksim::references;
+use super::claim::Results;
 use super::complex::{FFT_LOADS, PROCESS_LOADS, SHARES, bimodal_cases, hot_cases};
-use super::{Results, collective, spmv};
-use crate::plan::matmul::ksection;
-use crate::plan::matmul::machine::{Machine, TorusNode};
-use crate::plot::Chart;
-use crate::workload::collective::{Collective, Method};
-use crate::workload::heat;
+use super::{collective, spmv};
 use angara_fabric::BarrierFamily;
+use angara_sim::plan::matmul::ksection;
+use angara_sim::plan::matmul::machine::{Machine, TorusNode};
+use angara_sim::plot::Chart;
+use angara_sim::workload::collective::{Collective, Method};
+use angara_sim::workload::heat;
 
 type Curve = (String, Vec<(f64, f64)>);
 

@@ -1,10 +1,10 @@
 //! Section 3: what the collective subnet gains over messages between pairs of nodes (paper 000).
 
-use super::{Claim, Job, Judgement, Results, Verdict, values};
-use crate::plan::barrier::Costs;
-use crate::workload::collective::{Collective, CollectivePlan, Method, measure, torus_4d};
-use crate::workload::heat;
+use super::claim::{Claim, Job, Judgement, Results, Verdict, values};
 use angara_fabric::{Config, FlitTime};
+use angara_sim::plan::barrier::Costs;
+use angara_sim::workload::collective::{Collective, CollectivePlan, Method, measure, torus_4d};
+use angara_sim::workload::heat;
 
 /// Software time of a point-to-point step with which the paper's numbers come out, ns.
 pub(super) const SW: f64 = 700.0;

@@ -1,7 +1,7 @@
 //! The rows for people: a table for the terminal, and the document `docs/results/reproduction.md`.
 
 use super::{PLOTS, Reproduction, Row, Verdict};
-use crate::table::Table;
+use angara_sim::table::Table;
 use std::fmt::Write;
 
 /// Section numbers, titles and what stands under them.
@@ -9,11 +9,11 @@ const SECTIONS: [(u8, &str, &str); 6] = [
     (
         1,
         "BookSim 2 at the same parameters",
-        "Cases are named as in `simulator/engine/data/booksim.csv`: `t8x3` is an 8x8x8 torus, `ft8x3` a fat tree of 512 nodes, `L` flits per \
+        "Cases are named as in `simulator/reproduction/data/booksim.csv`: `t8x3` is an 8x8x8 torus, `ft8x3` a fat tree of 512 nodes, `L` flits per \
          packet, `sat` far above saturation; then the offered load in flits per node and cycle. Router: 4 virtual channels of 8 \
          flits, dimension order with a dateline on the torus, nearest common ancestor with random up-ports in the tree. Packets of \
          more than one flit are switched flit by flit (wormhole) or, in rows `vct`, by cut-through with channels of 64 flits. \
-         Rows `dragonfly` and `hyperx` are means of three seeds here and there, with the configurations in `simulator/engine/data/booksim`; \
+         Rows `dragonfly` and `hyperx` are means of three seeds here and there, with the configurations in `simulator/reproduction/data/booksim`; \
          `short` has links of one cycle. Latencies are mean packet latencies in cycles, \
          waiting at the source included. T0 is the latency of an empty network, R the routers visited.",
     ),

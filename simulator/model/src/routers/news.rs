@@ -3,8 +3,8 @@
 //! A router that is told of another's queue knows it as late as if each change came over a link. That is no sooner
 //! than blocks and parts may run ahead of each other, so it does not matter which of them is simulated first.
 
-use super::routers::Range;
-use super::state::{GRANT_TO_ARRIVAL, WINDOW};
+use super::place::Range;
+use super::timing::{GRANT_TO_ARRIVAL, WINDOW};
 use crate::parallel::part_of;
 use crate::topology::Route;
 use angara_fabric::raw::Packed;

@@ -1,13 +1,15 @@
 //! Section 6: communication of matrix multiplication (paper 003), against the closed model of
-//! [`plan::matmul`](crate::plan::matmul).
+//! [`plan::matmul`](angara_sim::plan::matmul).
 
-use super::{Claim, Judgement};
-use crate::plan::matmul::analysis::{Units, levels, size, threshold};
-use crate::plan::matmul::formulas::{Sizes, Split, optimal_words, random_penalty, random_words, random_words_reused};
-use crate::plan::matmul::machine::Machine;
-use crate::plan::matmul::zip3::{Placement, fraction, measure, module, split, zip3};
-use crate::plan::matmul::{htmt, ksection};
-use crate::table::number;
+use super::claim::{Claim, Judgement};
+use angara_sim::plan::matmul::analysis::{Units, levels, size, threshold};
+use angara_sim::plan::matmul::formulas::{
+    Sizes, Split, optimal_words, random_penalty, random_words, random_words_reused,
+};
+use angara_sim::plan::matmul::machine::Machine;
+use angara_sim::plan::matmul::zip3::{Placement, fraction, measure, module, split, zip3};
+use angara_sim::plan::matmul::{htmt, ksection};
+use angara_sim::table::number;
 
 /// Mega-words of the paper.
 const MEGA: f64 = 1_048_576.0;

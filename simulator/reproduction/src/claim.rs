@@ -1,41 +1,11 @@
-//! Results that others measured, claimed or derived, compared with those of this program.
-//!
-//! Every statement that can be checked is a [`Claim`]: its source, the result it demands, and
-//! a judge. Claims need [`Job`]s, mostly simulations; a job that several claims need runs once. [`run`]
-//! does the jobs on some threads and lets the judges speak; each claim becomes a [`Row`]. The
-//! sections are those of `docs/results/reproduction.md`, which [`report`] writes: [`booksim`] another simulator's
-//! numbers, [`complex`] paper 004, [`collective`], [`spmv`] and [`allgather`] paper 000, [`barriers`] paper 001, [`published`] paper 002,
-//! [`matmul`] paper 003.
-//!
-//! A deviation is a finding: it stands beside the demand with what is known about it. Nothing that
-//! depends on the machine or the moment gets into a row, so that the same program writes the same
-//! document everywhere.
+//! A statement that can be checked, the jobs that it needs, and how it is judged.
 
-pub mod allgather;
-mod barriers;
-pub mod booksim;
-mod booksim_claims;
-mod booksim_networks;
-mod collective;
-mod complex;
-mod matmul;
-mod plots;
-mod published;
-pub mod report;
-mod spmv;
-
-use crate::Error;
-use crate::plot::Chart;
-use crate::run::{Keys, driver};
+use angara_sim::Error;
+use angara_sim::run::driver;
+use angara_sim::settings::Keys;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
-
-pub use plots::PLOTS;
-
-/// Rows whose jobs are expected to take at most this long, in seconds, are quick ones.
-pub const QUICK_S: f64 = 0.7;
+use std::sync::Arc;
 
 /// Outcome of a claim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -140,8 +110,8 @@ impl Job {
     /// `offered` in flits per node and cycle, `routers`, `saturated` (0 or 1) and `p99`.
     pub fn simulate(name: impl Into<String>, seconds: f64, keys: Keys) -> Job {
         Job::call(name, seconds, move || {
-            let experiment = keys.resolve().map_err(|(e, _)| e)?;
-            let o = driver::run(&experiment, &mut |_| std::ops::ControlFlow::Continue(()))?;
+            let simulation = keys.resolve().map_err(|(e, _)| e)?;
+            let o = driver::run(&simulation.experiment, &mut |_| std::ops::ControlFlow::Continue(()))?;
             let known = [
                 ("latency", o.packet_latency_cycles),
                 ("confidence", o.confidence),
@@ -154,6 +124,11 @@ impl Job {
             Ok(known.into_iter().filter_map(|(name, v)| v.map(|v| (name.to_string(), v))).collect())
         })
     }
+
+    /// Does the work.
+    pub(crate) fn run(&self) -> Result<Values, Error> {
+        (self.work)()
+    }
 }
 
 /// Numbers as [`Values`].
@@ -163,7 +138,7 @@ pub fn values(of: &[(&str, f64)]) -> Values {
 
 /// Values found by all jobs.
 #[derive(Debug, Default)]
-pub struct Results(BTreeMap<String, Values>);
+pub struct Results(pub(crate) BTreeMap<String, Values>);
 
 impl Results {
     /// A value, if that job ran and found it.
@@ -180,12 +155,12 @@ impl Results {
 
 /// A statement that can be checked.
 pub struct Claim {
-    id: String,
+    pub(crate) id: String,
     claim: String,
     demand: String,
-    needs: Vec<Job>,
+    pub(crate) needs: Vec<Job>,
     judge: Judge,
-    plot: Option<&'static str>,
+    pub(crate) plot: Option<&'static str>,
 }
 
 impl Claim {
@@ -222,7 +197,7 @@ impl Claim {
         self.needs.iter().map(|j| j.seconds).sum()
     }
 
-    fn judged(&self, results: &Results) -> Row {
+    pub(crate) fn judged(&self, results: &Results) -> Row {
         let Judgement { measured, verdict, evidence } = (self.judge)(results);
         Row {
             id: self.id.clone(),
@@ -236,86 +211,3 @@ impl Claim {
         }
     }
 }
-
-/// Every claim, in the document's order.
-pub fn claims() -> Vec<Claim> {
-    let mut all = booksim_claims::claims();
-    all.extend(booksim_networks::claims());
-    all.extend(complex::claims());
-    all.extend(collective::claims());
-    all.extend(spmv::claims());
-    all.extend(allgather::claims());
-    all.extend(barriers::claims());
-    all.extend(published::claims());
-    all.extend(matmul::claims());
-    all
-}
-
-/// The claims that `wanted` names: each a section's number, or part of a claim's name. All if it
-/// names none.
-///
-/// # Errors
-/// A name without a claim.
-pub fn select(wanted: &[String]) -> Result<Vec<Claim>, Error> {
-    let all = claims();
-    let is = |claim: &Claim, text: &str| match text.parse::<u8>() {
-        Ok(section) => claim.section() == section,
-        Err(_) => claim.id.contains(text),
-    };
-    if let Some(none) = wanted.iter().find(|text| !all.iter().any(|c| is(c, text))) {
-        let why = "no row has this in its name and no section this number; without any, all are checked";
-        return Err(Error::invalid("row", none, why));
-    }
-    Ok(all.into_iter().filter(|c| wanted.is_empty() || wanted.iter().any(|text| is(c, text))).collect())
-}
-
-/// Outcome of several claims.
-#[derive(Debug)]
-pub struct Reproduction {
-    /// One per claim.
-    pub rows: Vec<Row>,
-    /// The plots the claims name, of the data that were computed: file and chart.
-    pub plots: Vec<(&'static str, Chart)>,
-}
-
-/// Does what `claims` need on `threads` threads; `done` is told the share of the expected time that
-/// is behind and what was finished last.
-///
-/// # Errors
-/// A job that fails.
-pub fn run(claims: &[Claim], threads: usize, done: impl Fn(f64, &str) + Sync) -> Result<Reproduction, Error> {
-    let mut jobs: BTreeMap<&str, &Job> = BTreeMap::new();
-    jobs.extend(claims.iter().flat_map(|c| &c.needs).map(|j| (j.name.as_str(), j)));
-    let mut jobs: Vec<&Job> = jobs.into_values().collect();
-    jobs.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
-    let total: f64 = jobs.iter().map(|j| j.seconds).sum();
-    let next = AtomicUsize::new(0);
-    let found: Mutex<(f64, Results, Option<Error>)> = Mutex::new((0.0, Results::default(), None));
-    let work = || {
-        while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let outcome = (job.work)();
-            let mut found = found.lock().expect("no thread panics while it holds the lock");
-            match outcome {
-                Ok(values) => drop(found.1.0.insert(job.name.clone(), values)),
-                Err(e) => {
-                    next.store(jobs.len(), Ordering::Relaxed);
-                    found.2.get_or_insert(e);
-                }
-            }
-            found.0 += job.seconds;
-            done(found.0 / total, &job.name);
-        }
-    };
-    crate::threads::share(threads.min(jobs.len()), work);
-    let (_, results, failed) = found.into_inner().expect("all threads have ended");
-    if let Some(e) = failed {
-        return Err(e);
-    }
-    let rows: Vec<Row> = claims.iter().map(|c| c.judged(&results)).collect();
-    let shown = PLOTS.iter().filter(|p| claims.iter().any(|c| c.plot == Some(p.file)));
-    let plots = shown.map(|p| (p.file, p.chart(&results))).filter(|(_, chart)| chart.has_points()).collect();
-    Ok(Reproduction { rows, plots })
-}
-
-#[cfg(test)]
-mod tests;

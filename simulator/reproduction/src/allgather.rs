@@ -5,11 +5,11 @@
 //! model's tests, which shares no code with it. Its times are in `data/allgather.csv`; the test
 //! `allgather_oracle` computes them anew and compares.
 
-use super::{Claim, Job, Judgement, values};
-use crate::workload::collective::{Collective, CollectivePlan, Method, measure};
+use super::claim::{Claim, Job, Judgement, values};
 use angara_fabric::Config;
+use angara_sim::workload::collective::{Collective, CollectivePlan, Method, measure};
 
-const ORACLE: &str = include_str!("../../data/allgather.csv");
+const ORACLE: &str = include_str!("../data/allgather.csv");
 /// The paper's largest difference was 8.96 %.
 const TOLERANCE: f64 = 0.09;
 
@@ -45,7 +45,7 @@ pub fn references() -> Vec<Reference> {
 ///
 /// # Errors
 /// See [`measure`].
-pub fn simulate(r: &Reference) -> Result<f64, crate::Error> {
+pub fn simulate(r: &Reference) -> Result<f64, angara_sim::Error> {
     let config = Config { payload: false, ..Config::new(r.torus.parse().expect("a torus")) };
     let plan = CollectivePlan { what: Collective::AllGather, how: Method::PointToPoint, bytes: r.bytes };
     Ok(measure(config, plan, r.sw_ns)?.time as f64 / 1000.0)
@@ -64,7 +64,7 @@ fn claim(torus: String) -> Claim {
         let cases = cases.clone();
         move || {
             let off =
-                cases.iter().map(|c| Ok(simulate(c)? / c.ns - 1.0)).collect::<Result<Vec<f64>, crate::Error>>()?;
+                cases.iter().map(|c| Ok(simulate(c)? / c.ns - 1.0)).collect::<Result<Vec<f64>, angara_sim::Error>>()?;
             let worst = off.iter().copied().max_by(|a, b| a.abs().total_cmp(&b.abs())).unwrap_or(f64::NAN);
             let exact = off.iter().filter(|o| o.abs() < 1e-9).count();
             Ok(values(&[("worst", worst), ("exact", exact as f64)]))
