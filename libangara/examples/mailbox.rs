@@ -25,7 +25,7 @@ fn send(mailbox: &mut Mailbox, to: Peer, data: &[u8]) -> Result<()> {
     }
 }
 
-/// Takes so many messages and returns the bytes of them all.
+/// Takes N messages and returns the bytes of them all.
 fn take(mailbox: &mut Mailbox, count: usize) -> Result<usize> {
     let (mut done, mut bytes) = (0, 0);
     let mut to = vec![0; mailbox.message_max()];

@@ -25,7 +25,7 @@
 //! ```
 //!
 //! The C form of the same is `include/angara.h`.
-
+#![warn(missing_docs)] // others read them
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod attach;

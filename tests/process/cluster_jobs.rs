@@ -23,7 +23,7 @@ fn shell(cluster: &Cluster<'_>, args: &[&str], script: &str) -> Command {
     command
 }
 
-/// Waits until so many processes called `name` of this test run.
+/// Waits until N processes called `name` of this test run.
 fn running(test: &Test, name: &str, count: usize, job: &Running) {
     let all = || test.named(name).len() == count;
     assert!(poll_until(all), "{} of {count} `{name}` run\n{}", test.named(name).len(), job.so_far());

@@ -40,7 +40,7 @@ fn spawn_pe(test: &Test, daemon: &Daemon, job: &Job, pe: u32) -> Running {
     child
 }
 
-/// Waits for its end; whether it was killed.
+/// Waits for its end. Returns whether it was killed.
 fn killed(child: Running) -> bool {
     child.wait(PATIENCE).status.signal() == Some(Signal::KILL.as_raw())
 }

@@ -221,7 +221,7 @@ fn ctrl_c_leaves_nothing_behind() {
 #[test]
 fn who_owns_a_job_always_reads_why_the_daemon_ends() {
     let test = Test::new("daemon-last-words");
-    // A daemon that closes with words still to be written loses some of so many.
+    // A daemon that closes with words still to be written loses some of N.
     for _ in 0..8 {
         let daemon = Daemon::start(&test, &["--torus", "4x4x2"]);
         let mut owners: Vec<_> = (0..32).map(|_| daemon.control()).collect();

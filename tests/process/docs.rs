@@ -358,7 +358,6 @@ fn the_walk_of_a_put_finds_its_way() {
 struct Help {
     /// The first line: what the command does.
     about: String,
-    /// All of it.
     text: String,
     usage: Vec<String>,
     options: Vec<(String, String)>,

@@ -198,9 +198,9 @@ fn honest(rng: &mut Rng, client: &Client, tree: Option<u8>) -> Words {
 /// An attacking client with its habits.
 struct Attacker {
     client: Client,
-    /// One post in so many is wild.
+    /// One post in N is wild.
     wild_once_in: u64,
-    /// Packets rather than descriptors, one in so many.
+    /// Packets rather than descriptors, one in N.
     packet_once_in: u64,
     descriptors: u32,
     /// Its last post waits for something, such as a reduction nobody else joins.

@@ -124,7 +124,7 @@ fn on_the_ring_path_nothing_bypasses_the_network() {
     let Some(venv) = mpich() else { return };
     let test = Test::new("mpich-links");
     let program = compile(&test, "pairs", venv.join("bin/mpicc"));
-    // Without the start of the library: what so many messages more put on the links.
+    // Without the start of the library: what N messages more put on the links.
     let with = |kib: &str, messages: &str| {
         let report = test.file(&format!("{kib}-{messages}.json"));
         let options = ["-n", "2", "--torus", "2", "--path", "ring", "--report", report.to_str().unwrap()];

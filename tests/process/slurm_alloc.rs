@@ -33,7 +33,7 @@ fn have(name: &str) -> bool {
     Command::new(name).arg("-V").output().is_ok_and(|done| done.status.success())
 }
 
-/// The first of so many ports in a row that are free now.
+/// The first of N ports in a row that are free now.
 fn ports(count: u16) -> u16 {
     let free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
     // Tests beside this one do not get the same: those of this program count, other programs begin elsewhere.

@@ -235,7 +235,7 @@ fn half_open_connections_are_bounded_and_end() {
         if i % 250 == 249 {
             assert!(descriptors() < before + 200, "{} descriptors", descriptors());
             page.daemon.control().status();
-            // A test may have only so many open files.
+            // A test may have only N open files.
             kept.truncate(500);
         }
     }

@@ -110,15 +110,12 @@ pub fn attach_request(job: &Job, pe: u32) -> AdapterRequest {
 pub struct Client {
     /// Life line.
     pub socket: Socket,
-    /// Its PE.
     pub pe: u32,
     /// Descriptors by role.
     pub fds: Vec<(FdRole, OwnedFd)>,
-    /// Its channel.
     pub channel: Channel,
     /// The client's end of its queues.
     pub producer: Producer,
-    /// Job page.
     pub job: JobPage,
     /// Heaps of all PEs.
     pub heap: Mapping,
@@ -272,7 +269,6 @@ impl Client {
             let _ = rustix::io::write(self.fd(FdRole::Doorbell), &1u64.to_ne_bytes());
         }
     }
-    /// Posts a descriptor.
     pub fn post(&mut self, d: &Descriptor) -> Result<u32, Full> {
         let posted = self.producer.post(&self.channel, d.encode());
         self.ring_doorbell();

@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 
 /// A running daemon. Killed when dropped.
 pub struct Daemon {
-    /// The process.
     pub process: Running,
     dir: PathBuf,
 }
@@ -88,9 +87,7 @@ pub struct Control {
 /// A job as its creator knows it.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// Id.
     pub id: JobId,
-    /// Key.
     pub key: String,
     /// Node of each PE.
     pub placement: Vec<u32>,

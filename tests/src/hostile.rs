@@ -12,7 +12,6 @@ const BUSY: usize = 4096;
 /// it goes on talking to itself through the rings.
 pub struct Victim {
     control: Control,
-    /// The job.
     pub job: Job,
     /// Its PEs.
     pub clients: Vec<Client>,

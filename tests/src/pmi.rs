@@ -24,7 +24,7 @@ pub struct Launcher {
 }
 
 impl Launcher {
-    /// Of so many processes.
+    /// Of N processes.
     pub fn new(pes: usize) -> Launcher {
         // Each is a node of its own.
         let mapping = ("PMI_process_mapping".into(), format!("(vector,(0,{pes},1))"));

@@ -362,7 +362,6 @@ pub struct Running {
 }
 
 impl Running {
-    /// The process.
     pub fn process(&self) -> Process {
         Process { pid: self.child.id() as i32, comm: String::new(), args: vec![self.shown.clone()] }
     }

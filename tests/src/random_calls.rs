@@ -114,7 +114,7 @@ enum Call {
         count: u64,
         value: u64,
     },
-    /// So many nanoseconds.
+    /// N nanoseconds.
     Compute(u64),
     /// A fetch and a put on its own PE, and a test.
     OwnFetch,
@@ -291,7 +291,6 @@ impl Program {
         Program { calls, shape, nodes, machine, call_cost, barrier, tree, seed }
     }
 
-    /// PEs.
     pub fn pes(&self) -> usize {
         self.calls.len()
     }

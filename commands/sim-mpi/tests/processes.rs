@@ -7,7 +7,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_angara-sim-mpi");
 /// Members of a result that a second run has otherwise.
 const OTHERWISE: [&str; 5] = ["wall_s", "packet_hops_per_s", "flit_hops_per_s", "peak_rss_bytes", "model_bytes"];
 
-/// Runs the program by so many processes; 0: without mpiexec.
+/// Runs the program by N processes; 0: without mpiexec.
 fn run(processes: usize, options: &str) -> Output {
     let mut command = match processes {
         0 => Command::new(PROGRAM),

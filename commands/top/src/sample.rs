@@ -187,7 +187,7 @@ pub(super) mod tests {
     use angara_abi::account::{Class, Load};
     use std::time::Duration;
 
-    /// A look at a network of 2x2 after so many seconds, with links that have carried so many bytes.
+    /// A look at a network of 2x2 after N seconds, with links that have carried N bytes.
     pub(crate) fn sample(start: Instant, seconds: u64, links: &[(u32, &str, u64)]) -> Sample {
         let status = serde_json::json!({
             "version": "1", "abi": angara_abi::ABI_VERSION, "pid": 7, "uptime_s": 1.0 + seconds as f64, "shape": "2x2", "nodes": 4,

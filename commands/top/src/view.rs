@@ -126,7 +126,7 @@ fn rate(per_second: f64) -> String {
     short(per_second.round() as u64)
 }
 
-/// A bar that is as long as the share of so many characters.
+/// A bar that is as long as the share of N characters.
 fn bar(share: f64, width: usize) -> String {
     let fifths = (share * width as f64 * 5.0).round() as usize;
     format!("{}{}", BLOCKS[5].repeat(fifths / 5), BLOCKS[fifths % 5])
@@ -263,7 +263,7 @@ fn draw_links(screen: &mut Screen, area: Rect, frame: &Frame, choice: &Choice) {
     sheet.draw(screen, area, title);
 }
 
-/// The same as text, with so many links.
+/// The same as text, with N links.
 pub(super) fn text(frame: &Frame, order: Order, filter: &str, most: usize) -> String {
     let mut out: String = header(frame).iter().map(|line| format!("{line}\n")).collect();
     let mut jobs = Table::new(&[">job", "name", ">user", ">PEs", ">attached", ">memory", ">age", ">set"]).keys(2);

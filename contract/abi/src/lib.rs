@@ -9,7 +9,7 @@
 //! No public bit-level description of the Angara adapter exists. Facts (operations, virtual
 //! channels, 128-bit flits, CRC in the last flit, rings, DMA and CSR regions) come from the
 //! papers named in `docs/reference/registers.md`; field positions are ours and are listed there.
-
+#![warn(missing_docs)] // others read them
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 #[cfg(not(all(any(target_arch = "x86_64", target_arch = "aarch64"), target_os = "linux")))]

@@ -3,6 +3,7 @@
 //! [`torus`] has shapes, coordinates and directions, [`Link`] and [`HostId`] name links and hosts, [`fault`] says what can be
 //! wrong with links, nodes and trunks. Text is read here once, where it comes in, and printed once; everybody else passes the
 //! typed noun on. Nothing here knows memory, processes or time.
+#![warn(missing_docs)] // others read them
 #![forbid(unsafe_code)]
 
 pub mod fault;

@@ -16,7 +16,7 @@ pub enum Compute {
     /// No time.
     #[default]
     None,
-    /// So many picoseconds each time.
+    /// N picoseconds each time.
     Fixed(u64),
     /// The processor time that it took here, times this.
     Measured(f64),

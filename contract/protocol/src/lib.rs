@@ -12,6 +12,7 @@
 //! | [`calls`] | what each PE notes of its calls |
 //! | [`recording`] | what each PE posted in virtual time, and what it waited for |
 //! | [`print`](mod@print), [`whole_file`] | lines on standard output and error; files that are there as a whole or not at all |
+#![warn(missing_docs)] // others read them
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod absence;

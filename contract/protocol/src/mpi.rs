@@ -30,7 +30,7 @@ impl MpiCosts {
     fn words(self) -> [u64; 7] {
         [self.send, self.receive, self.look, self.gap, self.copy, self.rendezvous, self.eager]
     }
-    /// Copying so many bytes.
+    /// Copying N bytes.
     pub fn copying(&self, bytes: usize) -> u64 {
         // A message that is not large has at most some KiB.
         (self.copy as u128 * bytes as u128 / 1024) as u64

@@ -39,7 +39,6 @@ pub enum KeyError {
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
         error: io::Error,
     },
     /// Others may read or write it.
@@ -55,7 +54,6 @@ pub enum KeyError {
     Owner {
         /// The file.
         path: PathBuf,
-        /// Whose it is.
         owner: u32,
         /// Who asks.
         me: u32,

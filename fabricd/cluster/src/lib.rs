@@ -41,7 +41,6 @@ pub const DEAD_AFTER_DEFAULT: Duration = Duration::from_secs(1);
 pub struct Membership {
     /// The cluster file.
     pub cluster: Cluster,
-    /// This host.
     pub host: HostId,
 }
 
@@ -70,7 +69,6 @@ pub struct Cluster {
     pub dead_after: Duration,
 }
 
-/// One host.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Host {
     /// Its name, as `--host` gives it.
@@ -122,7 +120,6 @@ pub enum ClusterError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
         error: std::io::Error,
     },
     /// It has mistakes, each with its line.
@@ -140,7 +137,6 @@ pub enum ClusterError {
         path: PathBuf,
         /// What was asked for.
         name: String,
-        /// What there is.
         known: String,
     },
 }

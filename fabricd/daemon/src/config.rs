@@ -175,7 +175,6 @@ pub enum ConfigError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
         error: std::io::Error,
     },
     /// File has a mistake.

@@ -48,7 +48,6 @@ pub enum DirError {
     Foreign {
         /// The directory.
         dir: PathBuf,
-        /// Its owner.
         owner: u32,
         /// Us.
         me: u32,
@@ -76,7 +75,6 @@ pub enum DirError {
     Io {
         /// The directory.
         dir: PathBuf,
-        /// Why.
         error: io::Error,
     },
 }

@@ -70,9 +70,7 @@ pub enum Command {
     Attach(JobSlot, Arc<PeMemory>, i32, Reply<io::Result<RegisterPage>>),
     /// Serve the channel of a PE no more. `lost`: its process did not say goodbye.
     Detach {
-        /// Its job.
         job: JobKey,
-        /// Which.
         pe: usize,
         /// How it left.
         lost: bool,
@@ -88,7 +86,6 @@ pub enum Command {
 
     /// Find a tree for a job, at or after the one of this number, build and load it; its number.
     OpenTree {
-        /// Whose.
         job: JobKey,
         /// Least number.
         first: u8,
@@ -101,7 +98,6 @@ pub enum Command {
     },
     /// Load the tree of this number, which another host has chosen.
     LoadTree {
-        /// Whose.
         slot: JobSlot,
         /// Number.
         tree: u8,
@@ -156,7 +152,7 @@ pub enum Command {
     Folded(JobSlot, Reply<Folded>),
     /// The same with what one PE has counted since.
     FoldPe(JobSlot, usize, Folded, Reply<Timed<Folded>>),
-    /// Links, barriers and remarks of a job with so many PEs, all of which have been folded.
+    /// Links, barriers and remarks of a job with N PEs, all of which have been folded.
     JobLinks(JobSlot, usize, Folded, Reply<(Vec<LinkReport>, BarrierCheck, Vec<String>)>),
     /// Counters of those of some PEs that have ever attached.
     PeMemory(JobSlot, Range<usize>, Reply<Vec<Arc<PeMemory>>>),
@@ -171,7 +167,6 @@ pub enum Command {
     WatchJobs(Reply<Timed<Vec<(JobSlot, usize)>>>),
     /// Details of a link.
     WatchLink(Link, Reply<LinkDetail>),
-    /// Begin a capture.
     BeginCapture(Capture, Reply<Result<CaptureId, Refused>>),
     /// End a capture, unless it has ended by itself.
     EndCapture(CaptureId),

@@ -38,7 +38,6 @@ pub struct Config {
     pub trunks: Option<TrunksConfig>,
     /// Cores its thread may run on; empty: any.
     pub cores: Vec<usize>,
-    /// Its clock.
     pub clock: Clock,
 }
 
@@ -97,7 +96,6 @@ pub struct TrunkHost {
 
 /// The hosts that a network is spread over, and the way to them.
 pub struct TrunksConfig {
-    /// This host.
     pub me: HostId,
     /// All hosts, this one, too, by their number.
     pub hosts: Vec<TrunkHost>,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 use std::time::Instant;
 
-/// Time in which only so many complaints about one sender are made.
+/// Time in which only this many complaints about one sender are made.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Complaints about one sender.

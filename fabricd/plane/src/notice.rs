@@ -14,17 +14,9 @@ use std::time::Duration;
 /// Notices of the data plane, sent unasked.
 pub enum Notice {
     /// A channel was put into its sticky error state.
-    ChannelError {
-        /// Job.
-        job: JobId,
-        /// PE.
-        pe: u32,
-        /// Why.
-        reason: String,
-    },
+    ChannelError { job: JobId, pe: u32, reason: String },
     /// In virtual time: a PE keeps the others waiting, and they shall go on without it.
     Patience {
-        /// Job.
         job: JobId,
         /// Memory of the PE.
         memory: Arc<PeMemory>,
@@ -34,10 +26,7 @@ pub enum Notice {
         waited: Duration,
     },
     /// In virtual time: all PEs of the job that are left wait, and nothing is on its way, after others have left.
-    InVain {
-        /// Job.
-        job: JobId,
-    },
+    InVain { job: JobId },
     /// In a cluster: the network would take a link out of service, after this route change.
     GaveUp(Link, u64),
     /// In a cluster: the time of a fault has come.

@@ -114,7 +114,7 @@ impl RegisterPages {
         }
     }
 
-    /// A node has left a barrier of so many phases.
+    /// A node has left a barrier of N phases.
     pub(crate) fn barrier_left(&mut self, node: NodeId, phases: u64) {
         let (done, latest) = self.barriers.entry(node).or_default();
         (*done, *latest) = (*done + 1, phases);

@@ -20,7 +20,6 @@ angara_net::words! {
 /// Cores this process may use, and whether someone narrowed them on purpose.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cores {
-    /// Allowed cores.
     pub allowed: Vec<usize>,
     /// The affinity differs from what the system gives everyone.
     pub by_user: bool,

@@ -302,7 +302,7 @@ impl Adapter {
         self.clock().and_then(VirtualClock::mpi).copied()
     }
 
-    /// So many picoseconds pass in the library above, in the middle of something: where time is virtual.
+    /// N picoseconds pass in the library above, in the middle of something: where time is virtual.
     pub fn takes(&self, ps: u64) {
         if let Some(clock) = self.clock() {
             clock.costs(ps);
@@ -328,7 +328,7 @@ impl Adapter {
         Ok(())
     }
 
-    /// Lets `ps` picoseconds of virtual time pass, and everybody come as far; whether time is virtual.
+    /// Lets `ps` picoseconds of virtual time pass, and everybody come as far. Returns whether time is virtual.
     pub(crate) fn pass(&self, ps: u64) -> Result<bool> {
         let Some(clock) = self.clock() else { return Ok(false) };
         clock.pass_computing(ps);

@@ -30,7 +30,6 @@ struct Cost {
     bytes: u64,
 }
 
-/// Costs of routines.
 #[derive(Default)]
 pub(super) struct Routines(Mutex<BTreeMap<&'static str, Cost>>);
 

@@ -102,7 +102,6 @@ struct Standing {
     released: bool,
 }
 
-/// One stand.
 struct Lead {
     /// It waits for more than a time.
     waits: bool,

@@ -41,7 +41,6 @@ enum Peers {
     None,
     /// A communicator.
     Comm(u8),
-    /// A window.
     Window(u8),
 }
 

@@ -21,7 +21,7 @@ wrap! {
     }
 }
 
-/// Calls of sessions, of so many arguments.
+/// Calls of sessions, of N arguments.
 macro_rules! session {
     ($($does:ident $name:ident($($arg:ident)*) $(with $args:tt)?;)*) => {$(
         /// # Safety

@@ -51,7 +51,7 @@ wrap! {
     }
 }
 
-/// `MPI_Init` and its kin, of so many arguments.
+/// `MPI_Init` and its kin, of N arguments.
 macro_rules! begin {
     ($($name:ident($($arg:ident),*))*) => {$(
         /// # Safety

@@ -8,7 +8,6 @@ use std::net::{IpAddr, Ipv6Addr};
 /// Address, decoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Address {
-    /// An endpoint.
     Endpoint {
         /// Names the job.
         job: u64,

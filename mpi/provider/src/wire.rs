@@ -3,7 +3,6 @@
 use angara::mailbox::Message;
 use std::num::NonZeroU32;
 
-/// Kinds of message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum MessageKind {

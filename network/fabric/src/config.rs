@@ -18,7 +18,7 @@ impl FlitTime {
     pub fn of(self, flits: u64) -> Tick {
         (flits * self.num).div_ceil(self.den)
     }
-    /// Flits at so many megabytes (powers of 1000) per second.
+    /// Flits at N megabytes (powers of 1000) per second.
     pub const fn of_rate(megabytes: u64) -> FlitTime {
         let (mut a, mut b) = (PS_PER_FLIT, megabytes);
         while b > 0 {

@@ -139,7 +139,7 @@ fn impair_links(chip: &mut Chip, site: Site, how: Impair) {
     chip.impaired_otherwise();
 }
 
-/// Time of so many flits at the rate of an impaired link.
+/// Time of N flits at the rate of an impaired link.
 pub(crate) fn span(what: &Impairment, flits: u16) -> Tick {
     const SECOND: Tick = 1_000_000_000_000;
     match what.rate {

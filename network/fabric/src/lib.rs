@@ -33,6 +33,7 @@
 //! go), `faults`, `adapter` (operations and packets), `barrier`, [`collective`], `split` (several fabrics that model
 //! one network), `fabric` (all of them together). [`raw`] is the chip without adapters, for simulations.
 //! `docs/explain/model.md` and `docs/explain/fabric.md` state the rules.
+#![warn(missing_docs)] // others read them
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 #![forbid(unsafe_code)]
 

@@ -298,7 +298,7 @@ struct Facts<'a, S> {
 enum Moves<'a, S> {
     /// What its source has.
     Source(&'a S),
-    /// So many bytes, none of which it brings.
+    /// N bytes, none of which it brings.
     Bytes(u32),
 }
 

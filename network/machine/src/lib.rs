@@ -2,6 +2,7 @@
 //!
 //! Programs (`angara run --machine`, `fabricd --machine`) and simulations (`angara sim`) read the same files. A file says
 //! only what differs from the defaults; [`KEYS`] lists everything there is, with units and sources.
+#![warn(missing_docs)] // others read them
 #![forbid(unsafe_code)]
 
 mod file;

@@ -3,6 +3,7 @@
 //! Placements and simulations begin with the traffic of a program that has run, or of one that is planned. [`Volumes`] are
 //! bytes between processes: of a report of `angara run`, of a recording, or of a matrix. [`rows`] are the rates of a matrix,
 //! in any of the forms that are read. A [`TextFile`] names the line of a mistake.
+#![warn(missing_docs)] // others read them
 #![forbid(unsafe_code)]
 
 mod file;

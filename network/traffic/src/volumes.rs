@@ -25,7 +25,7 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// How many processes there are to be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Count {
-    /// So many.
+    /// N.
     Exactly(u32),
     /// As many as the file has, but no more than this. Lines of pairs are of this many.
     UpTo(u32),

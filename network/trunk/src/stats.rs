@@ -54,7 +54,6 @@ impl RefusedCounts {
         } += 1;
     }
 
-    /// All of them.
     pub fn total(&self) -> u64 {
         self.foreign + self.key + self.session + self.tag + self.replay + self.violation
     }

@@ -10,6 +10,7 @@
 //!
 //! Nothing here reads a command line or knows a terminal. The feature `plot` draws charts, `shared-sweeps` lets several
 //! processes share the points of a sweep; both are on unless a program takes this crate without its default features.
+#![warn(missing_docs)] // others read them
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 #![forbid(unsafe_code)]
 

@@ -22,7 +22,7 @@ pub(crate) trait Engine: Send {
     fn take_trace(&mut self) -> Vec<TraceEvent> {
         Vec::new()
     }
-    /// Begins or ceases to tell what happens to packets; whether it can.
+    /// Begins or ceases to tell what happens to packets. Returns whether it can.
     fn listen(&mut self, _on: bool) -> bool {
         false
     }
@@ -35,7 +35,7 @@ pub(crate) trait Engine: Send {
     fn link_load(&self, _router: u32, _port: u8) -> LinkLoad {
         LinkLoad::default()
     }
-    /// Begins to count how long packets wait at every output; whether it can.
+    /// Begins to count how long packets wait at every output. Returns whether it can.
     fn count_waits(&mut self) -> bool {
         false
     }

@@ -24,6 +24,7 @@
 //! assert_eq!((d.tag, d.routers, d.tail / net.cycle()), (7, 3, 14));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+#![warn(missing_docs)] // others read them
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 #![forbid(unsafe_code)]
 

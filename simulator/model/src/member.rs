@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// Who simulates a network.
 #[derive(Clone)]
 pub(crate) enum Crew {
-    /// So many threads of this process.
+    /// N threads of this process.
     Threads(usize),
     /// This process, its part alone, and others.
     Processes(Arc<dyn Peers>),

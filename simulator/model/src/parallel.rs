@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-/// Why a network cannot be simulated in so many parts.
+/// Why a network cannot be simulated in N parts.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 pub enum PartsError {
     /// The system starts fewer threads.

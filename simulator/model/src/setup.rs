@@ -126,7 +126,7 @@ pub enum SetupError {
         "threads = {0} with fault `{1}`: several threads take only links and nodes that are down from the beginning; give 1 (points of a sweep run at once)"
     )]
     Threads(usize, String),
-    /// It cannot be simulated in so many parts.
+    /// It cannot be simulated in N parts.
     #[error(transparent)]
     Parts(#[from] PartsError),
     /// A fault that cannot be.

@@ -23,7 +23,6 @@ impl Looks {
     }
 }
 
-/// The place.
 #[derive(Default)]
 pub(crate) struct WaitPlace {
     /// Threads that sleep, or are about to.

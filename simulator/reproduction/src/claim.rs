@@ -42,7 +42,6 @@ pub struct Row {
     pub id: String,
     /// Section of the document.
     pub section: u8,
-    /// The claim.
     pub claim: String,
     /// The result it demands.
     pub demand: String,

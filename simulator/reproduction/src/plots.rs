@@ -13,7 +13,6 @@ use angara_sim::workload::heat;
 
 type Curve = (String, Vec<(f64, f64)>);
 
-/// A plot.
 pub struct Plot {
     /// File name.
     pub file: &'static str,

@@ -57,7 +57,7 @@ fn flits(bytes: usize) -> u64 {
     (before / 256 * 18 + packet(before % 256) + packet(message.min(240) + 16)) as u64
 }
 
-/// Nanoseconds, rounded down, that an eager message takes on an idle ring of so many ranks, from the call of the send
+/// Nanoseconds, rounded down, that an eager message takes on an idle ring of N ranks, from the call of the send
 /// to
 /// the return of a receive that waits. A flit takes 6400/3 ps on a link.
 fn trip(ranks: usize, from: usize, to: usize, bytes: usize) -> i64 {

@@ -94,7 +94,7 @@ pub(super) enum Op {
         origins: Vec<usize>,
     },
     Exposed(usize),
-    /// Its own memory of a window, so many bytes.
+    /// Its own memory of a window, N bytes.
     Window(usize, usize),
 }
 

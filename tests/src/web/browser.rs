@@ -56,7 +56,6 @@ impl Browser {
         value["value"].clone()
     }
 
-    /// Opens a URL.
     pub fn open(&self, url: &str) {
         self.ask("POST", "/url", &json!({ "url": url }));
     }

@@ -29,7 +29,7 @@ fn count(name: &str, part: u64) -> Result<(f64, f64), String> {
 }
 
 /// Instructions per unit of a case: what a longer run has more of, which leaves building the network out. Prints them beside
-/// `budget`; whether they are near it: above it something got slower, below it the budget is out of date.
+/// `budget`. Returns whether they are near it: above it something got slower, below it the budget is out of date.
 pub fn keeps(name: &str, budget: f64) -> bool {
     let counted = count(name, 8).and_then(|short| Ok((short, count(name, 4)?)));
     match counted {
@@ -41,7 +41,7 @@ pub fn keeps(name: &str, budget: f64) -> bool {
     }
 }
 
-/// Prints a count beside its budget, and by how much it is off; whether it is near.
+/// Prints a count beside its budget, and by how much it is off. Returns whether it is near.
 pub fn is_near(each: f64, budget: f64) -> bool {
     let off = each / budget - 1.0;
     let good = off.abs() <= TOLERANCE;

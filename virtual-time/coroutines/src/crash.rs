@@ -61,7 +61,6 @@ pub(crate) fn install() -> io::Result<()> {
 pub(crate) enum Wanted {
     /// Its turn, until it is resumed.
     Pause = 1,
-    /// Its end.
     End = 2,
     /// Where it is, which goes to [`TOLD`]. It goes on.
     Tell = 3,

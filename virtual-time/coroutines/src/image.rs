@@ -154,7 +154,6 @@ impl Image {
         })
     }
 
-    /// The program.
     pub fn program(&self) -> &Program {
         &self.program
     }

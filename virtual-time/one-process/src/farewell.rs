@@ -19,7 +19,6 @@ const AT_MOST: u32 = 5;
 pub(crate) struct Copies {
     /// Address of the first.
     pub(crate) first: usize,
-    /// Bytes of each.
     pub(crate) bytes: usize,
     /// How many.
     pub(crate) count: usize,
@@ -41,7 +40,6 @@ pub(crate) struct Farewell {
     pub(crate) runtime_dir: PathBuf,
     /// Known when there are PEs.
     pub(crate) copies: Arc<OnceLock<Copies>>,
-    /// One says it.
     saying: Mutex<()>,
 }
 

@@ -129,7 +129,7 @@ impl Watched {
         self.stopped.load(Ordering::Acquire)
     }
 
-    /// Returns one line about a PE that a signal has ended, at a place of the program; whether it was interrupted.
+    /// Writes one line about a PE that a signal has ended, at a place of the program. Returns whether it was interrupted.
     pub(crate) fn describe(&self, crash: &Crash, pe: usize, place: Option<String>) -> (String, bool) {
         let at = place.map(|place| format!(" at {place}")).unwrap_or_default();
         if crash.signal == libc::SIGURG {

@@ -12,7 +12,7 @@ use libc::{c_int, siginfo_t, sigset_t, timespec};
 /// Bytes of the kernel's signal set.
 const SIGNALS: usize = 8;
 
-/// Sleeps from one timer to the next until a handler has run; whether one has. No more timers: no.
+/// Sleeps from one timer to the next until a handler has run. Returns whether one has. No more timers: no.
 fn sleep_until_handled(before: u32) -> bool {
     loop {
         if handled() != before {

@@ -117,7 +117,7 @@ pub(crate) fn create(does: Does) -> Option<usize> {
     free
 }
 
-/// Forgets a timer; whether there was one.
+/// Forgets a timer. Returns whether there was one.
 pub(crate) fn delete(timer: usize) -> bool {
     let mut held = hold();
     let was = held.all.get_mut(timer).and_then(Option::take).is_some();

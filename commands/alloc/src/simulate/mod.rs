@@ -75,7 +75,7 @@ pub(crate) struct SimulateArgs {
     /// Share of the jobs at either end that metrics leave out, while the machine fills and empties
     #[arg(long, value_name = "SHARE", default_value_t = 0.05, value_parser = cut)]
     cut: f64,
-    /// At most about so many instants of a run at which the largest free box is looked for
+    /// At most about N instants of a run at which the largest free box is looked for
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     samples: u32,
     /// Threads, for runs side by side [default: cores]
@@ -170,7 +170,7 @@ pub(crate) fn main(args: &SimulateArgs) -> Result<u8, Failed> {
     Ok(0)
 }
 
-/// The time in which so many jobs in the middle are submitted.
+/// The time in which N jobs in the middle are submitted.
 fn middle(jobs: &[Job], count: usize) -> (u64, u64) {
     if jobs.len() <= count {
         let last = jobs.iter().map(|job| job.submit + job.run).max().unwrap_or(0);

@@ -31,7 +31,6 @@ pub(crate) struct DoctorArgs {
     at: WhereArgs,
 }
 
-/// One finding.
 #[derive(Serialize)]
 struct Finding {
     what: &'static str,
@@ -44,7 +43,6 @@ struct Finding {
 #[derive(Serialize, Clone, Copy, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 enum Verdict {
-    /// There.
     Ok,
     /// Not there; something else is used.
     Fallback,

@@ -65,7 +65,6 @@ pub const WHATIF: Beside = Beside {
     about: "Run a program in virtual time under every combination of networks, placements and values",
 };
 
-/// All of them.
 pub const ALL: [Beside; 6] = [ALLOC, BENCH, PLAN, SIM, TOP, WHATIF];
 
 /// Stands for the arguments of such a subcommand where only its name and its line of help are needed.

@@ -18,7 +18,7 @@ enum Meaning {
     Same(&'static str),
     /// Ours, which takes no value.
     Flag(&'static [&'static str]),
-    /// Nothing; so many values follow.
+    /// Nothing; N values follow.
     Nothing(usize, &'static str),
     /// Sets a variable: two values.
     Variable,

@@ -77,7 +77,7 @@ pub enum WaitsFor {
     Time,
     /// A write to its memory, or an atomic, wherever.
     Memory,
-    /// The same to any of so many bytes.
+    /// The same to any of N bytes.
     Bytes(Place, u64),
     /// A write or atomic after which the integer there compares so.
     Word(Place, Comparison),
@@ -337,7 +337,7 @@ impl ClockPage {
     pub fn doubted(&self) -> Doubts {
         Doubts::from_bits(self.word(DOUBTS).load(Ordering::Relaxed))
     }
-    /// A call of the PE went on by itself after so many looks in vain.
+    /// A call of the PE went on by itself after N looks in vain.
     pub fn went_on_after(&self, looks: u32) {
         self.word(LOOKS).fetch_max(looks, Ordering::Relaxed);
     }

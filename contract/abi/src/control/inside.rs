@@ -69,7 +69,7 @@ pub struct Host {
     pub version: u32,
     /// Lets others go on. Returns when this PE may go on, or shall look whether it may.
     pub stand: extern "C" fn(),
-    /// Asks the daemon, which is in the same process: a request of so many bytes of JSON, and room for the answer. Returns
+    /// Asks the daemon, which is in the same process: a request of N bytes of JSON, and room for the answer. Returns
     /// the bytes of the answer, or a negative number if there is nobody to ask any more.
     pub ask: extern "C" fn(request: *const u8, len: usize, answer: *mut u8, room: usize) -> isize,
     /// Flushes the PE's output streams.

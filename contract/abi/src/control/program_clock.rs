@@ -249,7 +249,7 @@ impl ProgramClock {
     pub fn now(&self) -> u64 {
         self.now.load(Ordering::Relaxed)
     }
-    /// So many picoseconds pass; the time then.
+    /// N picoseconds pass; the time then.
     #[inline]
     pub fn pass(&self, ps: u64) -> u64 {
         self.now.fetch_add(ps, Ordering::Relaxed).saturating_add(ps)

@@ -211,7 +211,7 @@ mod linux {
     /// With more PEs than cores the other thread may be a PE that the others wait for. If so, yields are quick again
     /// once it has come; another program makes one slow again within this many waits.
     const WARY_WAITS: u32 = 64;
-    /// Beside another program so many waits go straight to the futex, but for no longer than so much each: 64
+    /// Beside another program this many waits go straight to the futex, but for no longer than so much each: 64
     /// PEs that all sleep in a barrier need a millisecond for what yielding does in 60 us. Few at first, because right after
     /// the start launcher, daemon and page faults look like another program and are soon gone; twice as many each time it is
     /// still there.

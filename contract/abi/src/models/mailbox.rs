@@ -50,7 +50,7 @@ impl Ring {
         &self.slots[(position % SLOTS) as usize]
     }
 
-    /// Waits until so many slots from `filled` on are the sender's.
+    /// Waits until N slots from `filled` on are the sender's.
     fn room(&self, rules: Rules, filled: u32, slots: u32) {
         while !rules.no_credit && filled + slots - self.credit.load(Ordering::Acquire) > SLOTS {
             loom::thread::yield_now();

@@ -151,7 +151,6 @@ impl Head {
     }
 }
 
-/// A text's record.
 pub(super) fn encode_text(id: u32, text: &str) -> [u8; RECORD] {
     let mut len = text.len().min(TEXT_MAX);
     while !text.is_char_boundary(len) {

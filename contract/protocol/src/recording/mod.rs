@@ -63,7 +63,7 @@ mod tests {
         std::env::temp_dir().join(format!("angara-recording-{}-{name}", std::process::id()))
     }
 
-    /// A file of two PEs with so many waits each.
+    /// A file of two PEs with N waits each.
     fn written(name: &str, waits: u64) -> (PathBuf, Vec<u8>) {
         let path = file(name);
         let mut recorder = Recorder::create(&path).unwrap();

@@ -14,7 +14,6 @@ use serde::{Deserialize, Serialize};
 pub(crate) enum Message {
     /// A question, answered by [`Message::Answer`] with the same number.
     Ask(u64, Ask),
-    /// The answer.
     Answer(u64, Result<Answer, Failure>),
     /// No answer is expected.
     Tell(Tell),
@@ -58,7 +57,6 @@ pub(crate) enum Ask {
     Link(u32),
 }
 
-/// An answer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Answer {
@@ -104,7 +102,7 @@ pub(crate) enum Tell {
     Statics(JobId, Architecture, Vec<u64>),
     /// A tree of a job is given back.
     TreeClose(JobId, u8),
-    /// So many bytes of a stream were taken.
+    /// N bytes of a stream were taken.
     StreamTaken(u64, u32),
     /// No more bytes will come on this stream.
     StreamEnd(u64),

@@ -93,7 +93,6 @@ impl Packet {
 pub(crate) struct Outcome {
     /// The next piece.
     pub(crate) piece: Option<Vec<u8>>,
-    /// What to answer.
     pub(crate) answer: Option<Body>,
     /// The other host had lost us.
     pub(crate) broken: bool,

@@ -65,7 +65,7 @@ impl Streams {
         true
     }
 
-    /// This side has taken so many bytes: the other one may send as many again.
+    /// This side has taken N bytes: the other one may send as many again.
     pub(crate) fn take(&self, messages: &HostMessages, id: u64, bytes: usize) {
         let host = self.ends.borrow_mut().get_mut(&id).map(|end| {
             end.kept = end.kept.saturating_sub(bytes);
@@ -76,7 +76,7 @@ impl Streams {
         }
     }
 
-    /// The other host has taken so many bytes.
+    /// The other host has taken N bytes.
     pub(crate) fn taken(&self, host: HostId, id: u64, bytes: u32) {
         if let Some(end) = self.ends.borrow().get(&id).filter(|e| e.host == host) {
             end.room.add_permits((bytes as usize).min(WINDOW));

@@ -57,7 +57,6 @@ pub struct Images {
 
 /// What belongs to PEs that have their seats.
 pub struct Seats {
-    /// To all.
     pub job: Arc<JobMemory>,
     /// To each: its own, and the register page of its node.
     pub pes: Vec<(Arc<PeMemory>, Part)>,

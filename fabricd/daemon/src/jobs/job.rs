@@ -21,7 +21,6 @@ use std::sync::Arc;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::Instant;
 
-/// One job.
 pub(crate) struct Job {
     /// 32 hexadecimal digits.
     pub(crate) key: String,
@@ -31,9 +30,7 @@ pub(crate) struct Job {
     pub(crate) user: Option<String>,
     /// What was asked for.
     pub(crate) spec: JobSpec,
-    /// Its memory.
     pub(crate) memory: Arc<JobMemory>,
-    /// Its PEs.
     pub(crate) pes: Vec<PeState>,
     /// Control connection that gets its events and whose end ends it.
     pub(crate) owner: Owner,
@@ -119,7 +116,6 @@ pub(crate) enum PeState {
     Gone,
 }
 
-/// An attached PE.
 pub(crate) struct Attached {
     /// Closes its connection.
     pub(crate) close: Box<dyn Fn()>,

@@ -8,7 +8,7 @@ use angara_net::torus::{Direction, NodeId, Shape};
 
 /// How long something that is over may still have effects, in milliseconds: hosts that were lost come back.
 const AFTER: u64 = 3_000;
-/// More than so many things at once may end any job.
+/// More than this many things at once may end any job.
 const MANY: usize = 7;
 
 /// Something that was gone for so long that hosts may have noticed.

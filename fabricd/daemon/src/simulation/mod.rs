@@ -113,7 +113,7 @@ fn seeds(usual: u64) -> std::ops::RangeInclusive<u64> {
     1..=(usual * asked).div_ceil(USUAL)
 }
 
-/// Runs so many schedules on all cores: what happened in all of them, and the sum of their traces.
+/// Runs N schedules on all cores: what happened in all of them, and the sum of their traces.
 fn run_all(first: u64, count: u64) -> (Totals, u64) {
     let (next, failed) = (AtomicU64::new(first), AtomicBool::new(false));
     let worker = || {
@@ -261,7 +261,7 @@ fn lasting(nodes: &[u32]) -> JobPlan {
     JobPlan { nodes: nodes.to_vec(), barrier: Barrier::Multiphase, rounds: 12, ops: 3, think: 150 }
 }
 
-/// Runs acts on three hosts with two nodes each, with so many seeds in an ordinary run.
+/// Runs acts on three hosts with two nodes each, with N seeds in an ordinary run.
 fn run_each(usual: u64, acts: &[(u64, Act)], repaired: u64, check: impl Fn(Totals) -> bool) {
     for seed in seeds(usual) {
         let shape = "3x2".parse().expect("a shape");

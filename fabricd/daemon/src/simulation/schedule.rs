@@ -16,17 +16,17 @@ const MORE_EVENTS: u64 = 10;
 /// Something that happens.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Act {
-    /// The daemon dies, and starts again after so many milliseconds.
+    /// The daemon dies, and starts again after N milliseconds.
     Crash(usize, u64),
     /// It is told to end, and starts again.
     Shutdown(usize, u64),
-    /// The daemon does not run for so many milliseconds; its PEs do.
+    /// The daemon does not run for N milliseconds; its PEs do.
     Freeze(usize, u64),
     /// Its control plane does not run for so long, but its data plane does.
     Stall(usize, u64),
     /// Its data plane and its control plane are slow for so long.
     Slow(usize, u64),
-    /// The clock that its trunks go by is set by so many milliseconds.
+    /// The clock that its trunks go by is set by N milliseconds.
     Step(usize, i64),
     /// Nothing passes between hosts of this set and others for so long.
     Split(u64, u64),
@@ -44,7 +44,6 @@ pub(super) enum Act {
     Forget(usize, usize),
 }
 
-/// A job.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct JobPlan {
     /// Of each PE.

@@ -5,7 +5,6 @@ use angara_net::units::show_bytes;
 use std::cell::Cell;
 use std::fmt::Write;
 
-/// What is limited.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Limit {
     /// Connections of a user, beside one for each PE of the user's jobs.

@@ -32,7 +32,6 @@ pub(crate) struct Users {
     users: RefCell<BTreeMap<u32, Rc<User>>>,
 }
 
-/// One user.
 pub(crate) struct User {
     connections: Cell<u64>,
     /// The one search for nodes that may go on at a time.

@@ -12,7 +12,6 @@ pub const LINKS_MAX: usize = 65_536;
 /// Where metrics are served.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Listen {
-    /// TCP.
     Tcp(SocketAddr),
     /// A unix socket, which this user alone may connect to.
     Unix(PathBuf),

@@ -1,4 +1,4 @@
-//! From the tasks that serve connections to the daemon: questions, through a queue that takes only so many.
+//! From the tasks that serve connections to the daemon: questions, through a queue that takes only N.
 
 use super::answers::{link_json, number_of};
 use crate::ask::ask;

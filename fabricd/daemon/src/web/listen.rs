@@ -25,11 +25,9 @@ use tokio::time::{Instant, sleep, timeout};
 pub struct ListenError {
     /// The page or the metrics.
     pub what: &'static str,
-    /// Where.
     pub address: String,
     /// Why not.
     pub error: io::Error,
-    /// The remedy.
     pub remedy: &'static str,
 }
 
@@ -64,7 +62,7 @@ impl Room {
         self.strangers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a connection in; whether another one has to go for it.
+    /// Takes a connection in. Returns whether another one has to go for it.
     fn enter(self: &Arc<Room>) -> (Arc<Line>, bool) {
         let line = Arc::new(Line {
             room: self.clone(),

@@ -50,7 +50,7 @@ impl FaultBook {
         self.waiting.push((due, fault));
     }
 
-    /// Takes back faults whose time has not come; whether there were any.
+    /// Takes back faults whose time has not come. Returns whether there were any.
     pub(super) fn forget_coming(&mut self, what: Clear) -> bool {
         let before = self.waiting.len();
         self.waiting.retain(|(_, f)| !what.concerns(f));

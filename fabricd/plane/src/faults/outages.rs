@@ -44,7 +44,7 @@ impl Outages<'_> {
         self.routing.fabric.set_impairments(&links).map_err(|e| e.to_string())
     }
 
-    /// Takes back faults whose time has not come; whether there were any.
+    /// Takes back faults whose time has not come. Returns whether there were any.
     pub(crate) fn forget_coming(&mut self, what: Clear) -> bool {
         let planned = self.time.as_mut().is_some_and(|run| run.forget_faults(what));
         self.book.forget_coming(what) || planned

@@ -28,7 +28,6 @@ pub struct JobMemory {
     pub slot: JobSlot,
     /// Tells this job from earlier ones in the same slot, on every host.
     pub generation: u16,
-    /// Whose it is.
     pub uid: u32,
     /// Number of PEs.
     pub pes: usize,
@@ -60,7 +59,6 @@ pub struct JobMemory {
 
 /// Descriptors of a job's memory, where other processes map it.
 pub struct JobFds {
-    /// Job page.
     pub page: OwnedFd,
     /// Synchronisation page.
     pub sync: OwnedFd,
@@ -84,13 +82,11 @@ struct StaticArena {
 /// Names of a job.
 #[derive(Clone, Copy, Debug)]
 pub struct Identity {
-    /// Job id.
     pub id: JobId,
     /// Slot in the fabric.
     pub slot: JobSlot,
     /// As in [`JobMemory`].
     pub generation: u16,
-    /// Whose it is.
     pub uid: u32,
 }
 
@@ -331,7 +327,6 @@ pub struct PeParts {
     pub targets: Part,
     /// Its staging area.
     pub bounce: Part,
-    /// What it counts.
     pub counters: Part,
     /// Its injection channel.
     pub channel: [Part; 4],

@@ -26,7 +26,6 @@ pub enum Whose {
 
 /// Packets that an observer asks for.
 pub struct Capture {
-    /// Whose it is.
     pub uid: u32,
     /// Captures that this user may have.
     pub most: usize,
@@ -51,9 +50,9 @@ pub struct CaptureId(u64);
 /// Why there is no capture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refused {
-    /// The user has so many.
+    /// The user has N.
     Own(usize),
-    /// All users together have so many.
+    /// All users together have N.
     All(usize),
     /// The job has ended meanwhile.
     NoJob,
@@ -135,7 +134,6 @@ impl Captures {
         Captures { listeners: Vec::new(), next: 0, in_virtual_time }
     }
 
-    /// Begins a capture.
     pub(crate) fn begin(&mut self, wish: Capture, jobs: &Jobs, fabric: &mut Fabric) -> Result<CaptureId, Refused> {
         let own = self.listeners.iter().filter(|l| l.wish.uid == wish.uid).count();
         if own >= wish.most {

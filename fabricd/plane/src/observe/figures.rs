@@ -57,7 +57,6 @@ pub struct LinkDetail {
 /// The data plane as a whole.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct PlaneFigures {
-    /// Its rounds.
     pub rounds: Rounds,
     /// Processor time of its thread, seconds.
     pub cpu_s: f64,
@@ -102,7 +101,6 @@ impl SetFigures {
 pub struct TreeFigures {
     /// TreeId.
     pub number: u8,
-    /// Whose it is.
     pub job: Option<JobId>,
     /// Node at its root.
     pub root: Option<NodeId>,

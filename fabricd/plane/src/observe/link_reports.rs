@@ -48,7 +48,7 @@ impl LinkReports<'_> {
         all.into_iter().flatten().flatten().cloned().collect()
     }
 
-    /// Links, barriers and remarks of a job with so many PEs, all of which have been folded.
+    /// Links, barriers and remarks of a job with N PEs, all of which have been folded.
     pub(crate) fn job_links(
         &self,
         slot: JobSlot,

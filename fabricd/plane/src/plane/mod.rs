@@ -39,7 +39,6 @@ use angara_net::torus::{NodeId, Shape};
 use std::io;
 use std::sync::mpsc::Receiver;
 
-/// A data plane.
 pub struct DataPlane {
     shape: Shape,
     pub(crate) fabric: Fabric,
@@ -219,7 +218,7 @@ impl DataPlane {
 
 /// What only a simulation asks of a data plane that it runs itself: what is under way and left over, and other clocks.
 impl DataPlane {
-    /// The clock that its trunks go by is set forward or back by so many milliseconds.
+    /// The clock that its trunks go by is set forward or back by N milliseconds.
     pub fn step_clock(&mut self, by_ms: i64) {
         if let Some(trunks) = &mut self.trunks {
             trunks.step_clock(by_ms);

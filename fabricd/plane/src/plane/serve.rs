@@ -111,7 +111,7 @@ impl DataPlane {
         goes_on
     }
 
-    /// Has the network's time go on until a PE is due, and has that go on; whether anything could.
+    /// Has the network's time go on until a PE is due, and has that go on. Returns whether anything could.
     pub(crate) fn go_on(&mut self) -> bool {
         let halt = self.turns().go_on(false);
         self.go_on_after(halt)
@@ -137,7 +137,7 @@ impl DataPlane {
         }
     }
 
-    /// Does what a thread of its own would do until it sleeps, or for so many rounds; whether it would go on at once. `None`: it
+    /// Does what a thread of its own would do until it sleeps, or for N rounds. Returns whether it would go on at once. `None`: it
     /// was told to end. Answers to commands are whoever calls to give.
     pub fn run_for(&mut self, rounds: usize, answers: &mut Vec<Answer>) -> Option<bool> {
         for _ in 0..rounds {
@@ -170,7 +170,7 @@ impl DataPlane {
         }
     }
 
-    /// Takes posts from every channel and lets the network run for a turn; whether there was anything to do.
+    /// Takes posts from every channel and lets the network run for a turn. Returns whether there was anything to do.
     pub(crate) fn round(&mut self) -> bool {
         let mut work = self.faults_due();
         let mut service = self.service();
@@ -187,7 +187,7 @@ impl DataPlane {
         work
     }
 
-    /// Lets the network run and sends what leaves this host; whether there was anything.
+    /// Lets the network run and sends what leaves this host. Returns whether there was anything.
     fn carry(&mut self) -> bool {
         let mut turn = self.turn();
         let mut work = self.run_network(&mut turn);
@@ -205,7 +205,7 @@ impl DataPlane {
         work
     }
 
-    /// Takes what the trunks brought; whether there was anything.
+    /// Takes what the trunks brought. Returns whether there was anything.
     fn poll_trunks(&mut self) -> bool {
         let Some(trunks) = &mut self.trunks else { return false };
         let work = trunks.poll(&mut self.fabric);
@@ -213,7 +213,7 @@ impl DataPlane {
         work
     }
 
-    /// Does some of what it is asked for; whether there may be more, and nothing when it should end.
+    /// Does some of what it is asked for. Returns whether there may be more, and nothing when it should end.
     fn run_commands(&mut self, mut answer: impl FnMut(Answer)) -> Option<bool> {
         for _ in 0..COMMANDS_PER_ROUND {
             match self.commands.try_recv() {
@@ -230,7 +230,7 @@ impl DataPlane {
         Turn::new(self.channels.lanes.active().len(), self.trunks.is_some())
     }
 
-    /// Lets the network run for a turn and applies what it does; whether it did anything.
+    /// Lets the network run for a turn and applies what it does. Returns whether it did anything.
     pub(super) fn run_network(&mut self, turn: &mut Turn) -> bool {
         let mut work = self.apply_some(turn);
         let until = self.pace.until(&self.fabric, self.clock);
@@ -261,7 +261,7 @@ impl DataPlane {
         any
     }
 
-    /// Puts faults in force whose time has come; whether there were any.
+    /// Puts faults in force whose time has come. Returns whether there were any.
     fn faults_due(&mut self) -> bool {
         let due = self.faults.take_due(self.clock);
         for fault in &due {

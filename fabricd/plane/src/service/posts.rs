@@ -11,7 +11,7 @@ use angara_fabric::{InjectError, Port, Tick};
 const POSTS_PER_ROUND: usize = 64;
 
 impl Service<'_> {
-    /// Takes posts and CSR commands from one channel; whether there were any.
+    /// Takes posts and CSR commands from one channel. Returns whether there were any.
     pub(crate) fn poll_lane(&mut self, index: usize) -> bool {
         let mut work = self.poll_mailbox(index);
         let waited = self.channels.lanes.get(index).is_some_and(|l| l.pending.is_some());
@@ -131,7 +131,7 @@ impl Service<'_> {
         }
     }
 
-    /// Takes what a PE has posted until `now`, and does what it has commanded; whether there was any of it.
+    /// Takes what a PE has posted until `now`, and does what it has commanded. Returns whether there was any of it.
     pub(crate) fn take_posts(&mut self, index: usize, now: Tick) -> bool {
         if let Some(lane) = self.channels.lanes.get_mut(index) {
             lane.ran.1 = now;

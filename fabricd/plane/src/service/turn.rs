@@ -3,7 +3,7 @@
 /// Bytes copied out of and into memory per round, for every so many channels; a larger transfer goes on in the next one.
 pub(crate) const BYTES_PER_ROUND: usize = 32 << 10;
 const CHANNELS_PER_SHARE: usize = 8;
-/// So many times as much where a round looks at a socket, too, and makes datagrams.
+/// This many times as much where a round looks at a socket, too, and makes datagrams.
 const TRUNK_SHARES: usize = 4;
 /// Events the network handles per round.
 const EVENTS_PER_ROUND: u64 = 1024;

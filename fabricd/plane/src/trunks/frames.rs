@@ -4,7 +4,7 @@
 //! hosts have nothing to do with each other, and what has arrived may go on at once. Everything is little-endian.
 //!
 //! ```text
-//! credit  0x00 | vc << 4   count:16                           so many slots of the channel are free again
+//! credit  0x00 | vc << 4   count:16                           N slots of the channel are free again
 //! packet  0x01 | vc << 4   flits:16 job:16 generation:16 class:8 src:16 dst:16 region:8 flags:16
 //!                          bytes:16 op:64 port:32 rate:8, then the flits, 16 bytes each, and what a train carries
 //! gone    0x02 | vc << 4   job:16 generation:16 from:32 to:32 count:16    packets of a stream have been ejected

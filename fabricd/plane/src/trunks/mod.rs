@@ -50,7 +50,6 @@ const BATCHES_PER_ROUND: usize = 16;
 /// Virtual channels.
 const VCS: usize = angara_abi::packet::Vc::ALL.len();
 
-/// Events of trunks.
 #[derive(Debug)]
 pub enum TrunkEvent {
     /// A message from the daemon of a host.
@@ -89,7 +88,6 @@ struct Peer {
     held: Option<Duration>,
     /// Messages the association had no room for.
     messages: VecDeque<Vec<u8>>,
-    /// Its impairment.
     impaired: TrunkState,
     nonsense: Nonsense,
     name: String,
@@ -114,7 +112,6 @@ impl Nonsense {
 /// Figures of one trunk.
 #[derive(Clone, Debug)]
 pub struct TrunkFigures {
-    /// To which host.
     pub host: HostId,
     /// There is a session.
     pub up: bool,
@@ -432,7 +429,7 @@ impl Peer {
         }
     }
 
-    /// Takes what leaves the network for this peer; whether that includes a packet.
+    /// Takes what leaves the network for this peer. Returns whether that includes a packet.
     fn gather(&mut self, fabric: &mut Fabric, change: u64, extra: u16) -> bool {
         let mut packets = false;
         for (index, crossing) in self.crossings.iter_mut().enumerate() {

@@ -47,7 +47,7 @@ impl Turns<'_> {
         }
     }
 
-    /// The PE of a lane is absent from now on, unless it has stood meanwhile; whether it is.
+    /// The PE of a lane is absent from now on, unless it has stood meanwhile. Returns whether it is.
     pub(crate) fn go_on_without(&mut self, (index, stands): (usize, u32)) -> bool {
         let Some(run) = &mut self.service.time else { return false };
         run.patience.asking = false;

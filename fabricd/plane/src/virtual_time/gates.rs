@@ -28,7 +28,6 @@ struct Last {
 struct Entries {
     /// How often each PE has entered; all together for broadcasts.
     entered: BTreeMap<usize, u64>,
-    /// ... and left.
     left: BTreeMap<usize, u64>,
     last: [Last; OPEN],
 }

@@ -72,7 +72,6 @@ impl Log {
 
 /// A walk along a path, from its end.
 struct Walk {
-    /// Where it is.
     pe: u32,
     at: Tick,
     path: CriticalPath,

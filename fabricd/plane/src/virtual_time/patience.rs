@@ -9,7 +9,7 @@ use angara_protocol::absence::{Patience, threads};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-/// A PE that has been absent before is waited for so many times shorter.
+/// A PE that has been absent before is waited for this many times shorter.
 const AGAIN: u32 = 100;
 /// How long a thread may run while all else waits, where there is no limit.
 const DOUBT: Duration = Duration::from_secs(30);

@@ -23,7 +23,7 @@ const RECENT: usize = 1024;
 pub(crate) enum Event {
     /// A post of its own, by its number from 0, has come so far.
     Own(u64, Reached),
-    /// So many packets of a PE have come.
+    /// N packets of a PE have come.
     Arrival(u32, u64),
     /// A tree, whether broadcasts, and how many.
     Tree(u32, bool, u64),

@@ -290,7 +290,7 @@ impl VirtualRun {
         }
         &mut self.spent[pe]
     }
-    /// The network has taken so many posts of a PE.
+    /// The network has taken N posts of a PE.
     pub(crate) fn posted(&mut self, pe: usize, posts: u64) {
         self.spent_of(pe).times.posts += posts;
     }
@@ -346,7 +346,7 @@ impl VirtualRun {
     pub(super) fn take_fault(&mut self) -> Option<Fault> {
         self.faults.pop_front().map(|(_, fault)| fault)
     }
-    /// Takes back faults to come; whether there were any.
+    /// Takes back faults to come. Returns whether there were any.
     pub(crate) fn forget_faults(&mut self, what: Clear) -> bool {
         let before = self.faults.len();
         self.faults.retain(|(_, fault)| !what.concerns(fault));

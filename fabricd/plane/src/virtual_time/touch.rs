@@ -12,9 +12,9 @@ use std::sync::atomic::Ordering;
 pub(crate) enum Touch {
     /// One of its posts has come further. If it is complete, its completion word.
     Post(Option<Place>),
-    /// So many bytes of its memory were written.
+    /// N bytes of its memory were written.
     Memory(Place, u64),
-    /// Something of a tree, which wrote so many bytes.
+    /// Something of a tree, which wrote N bytes.
     Tree(Option<(Place, u64)>),
 }
 
@@ -72,7 +72,7 @@ pub(crate) enum By {
     Other(Option<Cause>),
     /// Its next barrier.
     Barrier,
-    /// What brings it so many results of a kind, from the first.
+    /// What brings it N results of a kind, from the first.
     Tree(Gate, u64),
 }
 

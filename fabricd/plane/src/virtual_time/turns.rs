@@ -136,7 +136,7 @@ impl Turns<'_> {
         Halt::Over(true)
     }
 
-    /// Has the network go on until it says something, a PE is due, or a thread of one has changed its deadline; whether it
+    /// Has the network go on until it says something, a PE is due, or a thread of one has changed its deadline. Returns whether it
     /// could. No further than before the next fault and the next look at links.
     fn run_to_news(&mut self) -> bool {
         let Some(run) = &self.service.time else { return false };

@@ -10,7 +10,6 @@ use std::ops::{ControlFlow, Range};
 /// What became of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ran {
-    /// When it started.
     pub start: u64,
     /// Nodes that its set held beyond those of its processes.
     pub transit: usize,
@@ -56,7 +55,7 @@ pub struct Outcome {
 /// What a simulation records beyond starts.
 #[derive(Clone, Debug, Default)]
 pub struct Record {
-    /// At most about so many instants at which free boxes are looked at.
+    /// At most about N instants at which free boxes are looked at.
     pub samples: usize,
     /// Sets of jobs that run in this span are kept.
     pub sets: Range<u64>,

@@ -96,7 +96,7 @@ fn size(draws: &mut Draws, nodes: usize) -> usize {
     (log.exp2().round() as usize).clamp(1, nodes)
 }
 
-/// Seconds that a job of so many nodes runs.
+/// Seconds that a job of N nodes runs.
 fn run_time(draws: &mut Draws, nodes: usize) -> u64 {
     let short = (PA * nodes as f64 + PB).clamp(0.0, 1.0);
     loop {
@@ -143,7 +143,7 @@ impl Day {
         rush * SLOT_SECONDS
     }
 
-    /// The time until which so many seconds of the mean rate pass.
+    /// The time until which N seconds of the mean rate pass.
     fn time_of(&self, rush: f64) -> f64 {
         let days = (rush / (SLOT_SECONDS * SLOTS as f64)).floor();
         let mut left = rush / SLOT_SECONDS - days * SLOTS as f64;

@@ -47,7 +47,7 @@ pub enum Figure {
 pub struct Metrics {
     /// Those that there are: with no job in the window, there is no wait.
     pub figures: BTreeMap<Figure, f64>,
-    /// Mean wait of jobs with at most so many nodes, and more than the class before, and their number.
+    /// Mean wait of jobs with at most N nodes, and more than the class before, and their number.
     pub wait_by_size: BTreeMap<usize, (f64, usize)>,
 }
 
@@ -146,7 +146,6 @@ fn of_nodes(working: f64, jobs: &[Job], outcome: &Outcome, window: (u64, u64), f
 /// A mean over seeds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Mean {
-    /// Mean.
     pub mean: f64,
     /// Half-width of its 95 % confidence interval by Student's t; `None` with one seed.
     pub half_width: Option<f64>,

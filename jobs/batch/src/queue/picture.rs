@@ -25,7 +25,6 @@ const COLOURS: [&str; 6] = ["#fde725", "#7ad151", "#22a884", "#2a788e", "#414487
 pub struct Picture<'a> {
     /// The machine, with nothing taken.
     pub machine: &'a Machine,
-    /// All jobs.
     pub jobs: &'a [Job],
     /// What became of them; with the sets of those in `span`.
     pub outcome: &'a Outcome,
@@ -185,7 +184,7 @@ impl Picture<'_> {
     }
 }
 
-/// Colour of a job of so many nodes.
+/// Colour of a job of N nodes.
 fn colour(nodes: usize) -> &'static str {
     let class = size_class(nodes).ilog2() as usize / 3;
     COLOURS[class.min(COLOURS.len() - 1)]

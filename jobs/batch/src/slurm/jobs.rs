@@ -48,7 +48,6 @@ pub struct Job {
     pub demand: Option<&'static str>,
     /// Its user's comment.
     pub comment: String,
-    /// Its administrator's comment.
     pub admin_comment: String,
 }
 

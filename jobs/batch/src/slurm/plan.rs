@@ -35,7 +35,6 @@ pub struct World<'a> {
 /// Nodes of a job, and what it and the administrator read about them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Place {
-    /// The set.
     pub set: NodeSet,
     /// Its hosts, as Slurm takes them.
     pub hosts: String,
@@ -47,31 +46,18 @@ pub struct Place {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Decision {
     /// It gets these nodes and is released.
-    Start {
-        /// The job.
-        job: String,
-        /// Where.
-        place: Place,
-    },
+    Start { job: String, place: Place },
     /// It is the first of the queue, and must wait.
-    Waits {
-        /// The job.
-        job: String,
-        /// What for.
-        why: String,
-    },
+    Waits { job: String, why: String },
     /// It stays on hold, whatever becomes free.
     Left {
-        /// The job.
         job: String,
-        /// Why.
         why: String,
         /// What helps.
         remedy: String,
     },
     /// It was released, has not started, and a node of its set has died: another set is to be found.
     HoldAgain {
-        /// The job.
         job: String,
         /// The node's host.
         host: String,

@@ -32,7 +32,7 @@ impl Table {
         let titles = titles.iter().map(|t| t.trim_start_matches('>').to_string()).collect();
         Table { right, rows: vec![titles], keys: 1 }
     }
-    /// So many columns say what a row is about.
+    /// N columns say what a row is about.
     pub fn keys(mut self, keys: usize) -> Table {
         self.keys = keys;
         self

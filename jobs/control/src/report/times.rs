@@ -195,7 +195,7 @@ fn by_routine(rows: &[RoutineRow], times: &Times, all: bool) -> String {
     out
 }
 
-/// The part of a time that a link needs for so many flits.
+/// The part of a time that a link needs for N flits.
 fn busy(flits: u64, times: &Times) -> f64 {
     flits as f64 * times.flit_ps / times.bucket_ps.max(1) as f64
 }

@@ -30,7 +30,6 @@ pub fn read(file: &Path) -> Option<Elf> {
     Some(Elf { loader: loader.map(|path| OsString::from_vec(path.to_vec()).into()), needed })
 }
 
-/// A library's constants.
 pub fn constants<T>(library: &Path, look: impl FnOnce(&[u8]) -> T) -> Option<T> {
     let cache = ReadCache::new(File::open(library).ok()?);
     let elf = ElfFile64::<Endianness, _>::parse(&cache).ok()?;

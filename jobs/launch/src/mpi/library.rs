@@ -27,7 +27,6 @@ pub enum LibraryKind {
     Mpich,
     /// Intel MPI.
     Intel,
-    /// Open MPI.
     OpenMpi,
 }
 
@@ -63,9 +62,7 @@ impl LibraryKind {
 /// A library that was found.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Library {
-    /// Whose it is.
     pub kind: LibraryKind,
-    /// Its file.
     pub file: PathBuf,
 }
 

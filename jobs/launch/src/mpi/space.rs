@@ -54,7 +54,6 @@ struct Rank {
     many: Option<[u32; 2]>,
 }
 
-/// All of it.
 pub(super) struct Space {
     /// No other job's: libraries name memory after it that all users share.
     name: String,

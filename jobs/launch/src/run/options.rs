@@ -34,7 +34,6 @@ pub struct Options {
     pub alloc: Option<Alloc>,
     /// Processor affinity of the PEs.
     pub bind: Bind,
-    /// Engine.
     pub path: EnginePath,
     /// How collectives are done.
     pub collectives: Collectives,
@@ -56,7 +55,6 @@ pub struct Options {
     pub debug: Option<u32>,
     /// Time of the program.
     pub clock: Clock,
-    /// What PEs are.
     pub pes_as: PesAs,
     /// File for what each PE posts and waits for.
     pub record: Option<PathBuf>,
@@ -273,9 +271,7 @@ const SEEDS_MAX: u64 = 1_000_000;
 /// `1..200`: seeds from the first to the last, both included.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Seeds {
-    /// The first one.
     pub first: u64,
-    /// The last one.
     pub last: u64,
 }
 

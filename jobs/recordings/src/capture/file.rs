@@ -71,7 +71,6 @@ impl PacketFile {
         Ok(PacketFile { name, file, regular, blocks, ends, written, packets: 0, each, latest: 0 })
     }
 
-    /// Its name.
     pub fn name(&self) -> &str {
         if self.name == STDOUT { "standard output" } else { &self.name }
     }

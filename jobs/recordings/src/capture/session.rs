@@ -81,7 +81,7 @@ impl Source {
 }
 
 impl Session {
-    /// Begins to hear of packets; when this returns, what happens from now on is heard. `count`: of so many. Other hosts
+    /// Begins to hear of packets; when this returns, what happens from now on is heard. `count`: of N. Other hosts
     /// that do not capture are named.
     pub async fn begin(
         mut control: Control,

@@ -7,7 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A clock that a kernel steers by its usual means gains or loses at most one nanosecond in so many; two of them twice that.
+/// A clock that a kernel steers by its usual means gains or loses at most one nanosecond in this many; two of them twice that.
 const DRIFT: u64 = 1000;
 
 /// One look at both clocks.

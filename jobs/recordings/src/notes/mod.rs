@@ -42,7 +42,6 @@ struct Other {
 /// Where the times of a PE come from.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Away {
-    /// Its host.
     pub host: String,
     /// By how much its times may be wrong on our clock, ns.
     pub error: u64,

@@ -23,7 +23,7 @@ use steps::Log;
 
 /// Most races that are printed; each is a pair of lines of the program.
 const SHOWN: usize = 20;
-/// From so many calls on a look at them shows how far it is.
+/// From this many calls on a look at them shows how far it is.
 const MANY: u64 = 1_000_000;
 
 /// A place in memory of a PE.
@@ -127,7 +127,7 @@ impl Race {
     }
 }
 
-/// Looks for races in what `pes` PEs have noted, and prints them; how many pairs of lines there were. Unless `quiet`, says also
+/// Looks for races in what `pes` PEs have noted, and prints them. Returns how many pairs of lines there were. Unless `quiet`, says also
 /// that there were none, and among how many calls.
 pub fn check(notes: &Notes, pes: u32, quiet: bool) -> Result<usize, Failed> {
     let failed = |e: std::io::Error| {

@@ -11,7 +11,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::rc::Rc;
 
-/// Values of one PE that are remembered of a word: a wait that sees an older one is behind by so many.
+/// Values of one PE that are remembered of a word: a wait that sees an older one is behind by this many.
 const VALUES: usize = 16;
 
 /// Transfers of a PE on one way, from one quiet to the next. Writes that tell of them hold on to them.

@@ -21,7 +21,6 @@ pub(super) struct Span {
     pub(super) thread: u16,
     /// When it began.
     pub(super) start: u64,
-    /// When it ended.
     pub(super) end: u64,
     /// Which routine, as a number of the timeline.
     pub(super) routine: u16,
@@ -46,18 +45,15 @@ pub(super) struct Because {
     pub(super) together: bool,
 }
 
-/// A timeline.
 #[derive(Default)]
 pub(super) struct Timeline {
     /// Calls of each PE, in the order of their starts; of those that began together the longest first.
     pub(super) pes: Vec<Vec<Span>>,
     /// Names of routines.
     pub(super) routines: Vec<String>,
-    /// Arrows.
     pub(super) arrows: u64,
     /// The file has its end, and nothing is missing.
     pub(super) complete: bool,
-    /// Time is virtual.
     pub(super) virtual_time: bool,
     /// By how much times of PEs of other hosts may be wrong, ns; 0 if there are none.
     pub(super) clock_error: u64,

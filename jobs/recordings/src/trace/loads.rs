@@ -41,7 +41,7 @@ struct Span {
     flits: Vec<(u32, u64)>,
 }
 
-/// The load of a link: at each of these times in ns it became so many MB/s.
+/// The load of a link: at each of these times in ns it became N MB/s.
 #[derive(Debug, PartialEq)]
 pub(super) struct Track {
     pub(super) link: String,

@@ -42,7 +42,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Prepares a timeline in `file`, with tracks of so many links.
+    /// Prepares a timeline in `file`, with tracks of N links.
     pub fn new(file: &Path, links: u32) -> Result<Trace, Failed> {
         check_writable(file, "--trace")?;
         let file = std::path::absolute(file).map_err(|e| Failed::unwritten(file.display(), &e))?;

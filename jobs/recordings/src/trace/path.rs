@@ -9,13 +9,11 @@ use std::collections::BTreeMap;
 /// Time on the critical path, by kind, ns.
 #[derive(Default, Debug, PartialEq)]
 pub(super) struct Critical {
-    /// All of it.
     pub(super) length: u64,
     /// From what was waited for to the end of the wait.
     pub(super) hand_over: u64,
     /// Outside the library.
     pub(super) outside: u64,
-    /// In routines.
     pub(super) routines: BTreeMap<u16, u64>,
     /// On each PE.
     pub(super) pes: BTreeMap<u32, u64>,

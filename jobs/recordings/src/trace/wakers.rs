@@ -2,7 +2,7 @@
 //!
 //! Calls come in the order in which they ended. A put may return after the wait that it ended, so a wait is settled
 //! only when every PE has come to a call that began behind the wait's end. What is held until then is bounded: of the
-//! words that somebody waits for, the last writes; of waits and collectives that cannot be settled, so many.
+//! words that somebody waits for, the last writes; of waits and collectives that cannot be settled, N.
 
 use angara_abi::clock::Comparison;
 use angara_abi::desc::Region;

@@ -136,7 +136,7 @@ fn find_name(name: Name) -> Outcome<(Peer, u32)> {
     Err(errno::EADDRNOTAVAIL)
 }
 
-/// Inserts addresses; how many were good.
+/// Inserts addresses. Returns how many were good.
 ///
 /// # Safety
 /// See the module.

@@ -137,7 +137,7 @@ impl<R, U> Matching<R, U> {
         }
     }
 
-    /// So many elements were looked at, or put into tables and out.
+    /// N elements were looked at, or put into tables and out.
     #[inline(always)]
     #[cfg_attr(not(test), expect(unused_variables, reason = "only tests count"))]
     fn steps(&self, count: usize) {

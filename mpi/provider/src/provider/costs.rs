@@ -12,7 +12,7 @@ pub(super) struct Costs {
 }
 
 impl Costs {
-    /// What the library takes to send so many bytes passes, once for each message.
+    /// What the library takes to send N bytes passes, once for each message.
     #[inline]
     pub(super) fn pay_to_send(&mut self, here: &Here, len: usize) {
         let adapter = here.adapter();

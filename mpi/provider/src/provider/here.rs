@@ -44,7 +44,7 @@ impl Here {
         format!("{} {}", if self.job.geometry().open { "seat" } else { "PE" }, peer.seat)
     }
 
-    /// Where time is virtual: what the library takes to receive so many bytes passes.
+    /// Where time is virtual: what the library takes to receive N bytes passes.
     #[inline]
     pub(super) fn pay_to_receive(&self, len: usize) {
         if let Some(costs) = self.adapter().mpi_costs() {
@@ -89,7 +89,7 @@ impl Window {
         Place { region: Region::Heap, offset: self.start + u64::from(chunk) * self.chunk as u64 }
     }
 
-    /// True if a peer's window can have so many bytes in that chunk.
+    /// True if a peer's window can have N bytes in that chunk.
     pub(super) fn holds(&self, chunk: u32, bytes: usize) -> bool {
         chunk < self.chunks && bytes <= self.chunk
     }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// Packets a multiphase barrier sends over a link in one phase: the special.
 const PER_PHASE: u64 = 1;
-/// The hand-over of a PE to the daemon and back takes as long as so many packet-hops (10 us, 0.1 us).
+/// The hand-over of a PE to the daemon and back takes as long as this many packet-hops (10 us, 0.1 us).
 const HAND_OVER: u64 = 100;
 /// The multiphase barrier, which rests on nothing but the links, is kept until a tree takes less than this part of its time.
 const WORTH_IT: u64 = 2;

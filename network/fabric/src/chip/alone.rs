@@ -8,7 +8,7 @@ use crate::packet::PacketHandle;
 use crate::types::Tick;
 
 impl Chip {
-    /// Nothing happens by itself, nothing is in the network but what waits for memory (so many packets), and nothing but
+    /// Nothing happens by itself, nothing is in the network but what waits for memory (N packets), and nothing but
     /// the default ways and the chip's own rules decides where a packet goes and when.
     #[inline]
     pub(crate) fn is_at_rest(&self, waiting: usize) -> bool {

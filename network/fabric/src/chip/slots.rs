@@ -124,7 +124,7 @@ impl Slots {
             self.file(c, output, vc, at);
         }
     }
-    /// True if so many units are in use with no time known, so that a credit may come back for them.
+    /// True if N units are in use with no time known, so that a credit may come back for them.
     pub(crate) fn owes(&self, c: &Credits, vc: usize, units: usize) -> bool {
         let known = c.free[place(vc)] as usize + c.pending[place(vc)] as usize;
         known + units <= self.units[vc]

@@ -75,7 +75,7 @@ impl Trees {
         build(&host.chip.routes, root, &rows.ports).map_err(|_| broken)
     }
 
-    /// Loads a tree on which nothing is under way, after so many reductions and broadcasts.
+    /// Loads a tree on which nothing is under way, after N reductions and broadcasts.
     fn restore_tree(
         &mut self,
         host: &mut Adapters,

@@ -190,7 +190,7 @@ impl Packet {
     }
 }
 
-/// Packets for so many bytes.
+/// Packets for N bytes.
 #[inline]
 pub(crate) fn packets_for(bytes: u16) -> u64 {
     (bytes as u64).div_ceil(PAYLOAD_MAX as u64).max(1)

@@ -104,7 +104,7 @@ fn old_value(operand: u64) -> u64 {
     operand.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// Lets so many instants at which something happens pass; whether everything is quiet.
+/// Lets N instants at which something happens pass. Returns whether everything is quiet.
 fn run_ticks(fabric: &mut Fabric, ticks: u64) -> bool {
     (0..ticks).any(|_| fabric.run_some(1))
 }
@@ -161,7 +161,7 @@ impl Cluster {
         f
     }
 
-    /// Every port posts so many rounds of operations that end with a barrier.
+    /// Every port posts N rounds of operations that end with a barrier.
     pub(super) fn script(&mut self, rounds: u32) {
         for s in self.scripts.values_mut() {
             (s.rounds, s.left) = (rounds, 6);

@@ -8,7 +8,7 @@ use angara_net::torus::NodeId;
 
 /// No process, or no place.
 pub(super) const NONE: u32 = u32::MAX;
-/// Up to so many places, each swap of two is tried; of more, those next to processes that talk.
+/// Up to this many places, each swap of two is tried; of more, those next to processes that talk.
 const ALL_PLACES: usize = 128;
 /// Peers next to which a process is tried.
 const PEERS_TRIED: usize = 16;

@@ -29,7 +29,6 @@ pub enum MappingError {
     TooMany {
         /// Processes to place.
         processes: u32,
-        /// Nodes there are.
         nodes: usize,
         /// Processes that a node takes.
         ppn: u32,
@@ -57,7 +56,6 @@ pub enum MappingError {
 /// How long is searched, and what decides whatever is random.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
-    /// Seed.
     pub seed: u64,
     /// Terms of the cost that may be computed, about a nanosecond each.
     pub terms: u64,
@@ -75,7 +73,6 @@ impl Effort {
 pub struct Mapped {
     /// Node of each process.
     pub nodes: Vec<NodeId>,
-    /// What it costs.
     pub cost: Cost,
 }
 

@@ -55,7 +55,6 @@ impl Sites {
         self.shape
     }
 
-    /// The nodes.
     pub fn nodes(&self) -> &[NodeId] {
         &self.nodes
     }

@@ -10,7 +10,7 @@ const TRIES: usize = 4;
 /// Takes what is free in a box, the fewest nodes first, if all pairs have routes there.
 ///
 /// The goal is that of A. Mukosey, A. Semenov (An approximate algorithm for choosing the optimal subset of
-/// nodes in the Angara interconnect with failures, 2017): a set of at least so many nodes to which its packets
+/// nodes in the Angara interconnect with failures, 2017): a set of at least N nodes to which its packets
 /// belong. The abstract alone is public; the steps are ours.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Closed;

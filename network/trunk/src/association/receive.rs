@@ -23,7 +23,6 @@ pub(super) enum Urgency {
     Never,
     /// With the next data, or soon.
     Soon,
-    /// Now.
     Now,
 }
 

@@ -100,7 +100,7 @@ impl Sender {
         self.stream.push_shared(rest);
     }
 
-    /// The stream bytes to send next, at most `space` of them; whether for the second time.
+    /// Returns the stream bytes to send next, at most `space` of them, and whether they are sent for the second time.
     pub(super) fn next_data(&self, space: usize) -> Option<(Range<u64>, bool)> {
         let cut = |r: Range<u64>| r.start..r.end.min(r.start + space as u64);
         if let Some(r) = self.again.first() {

@@ -15,7 +15,7 @@ use std::time::Duration;
 const SLOT: usize = 65_536;
 /// Messages per `recvmmsg`.
 const SLOTS: usize = 8;
-/// While peers have sockets of their own, the one for everybody is looked at once in so many times.
+/// While peers have sockets of their own, the one for everybody is looked at once in this many times.
 const RARELY: u32 = 16;
 
 /// Headers for `recvmmsg` and what they point to, which stays where it is.
@@ -46,7 +46,7 @@ impl Reception {
         all
     }
 
-    /// Takes up to `limit` messages; how many came.
+    /// Takes up to `limit` messages. Returns how many came.
     fn receive(&mut self, fd: BorrowedFd<'_>, limit: usize) -> io::Result<usize> {
         let messages = &mut self.messages[..limit];
         // The kernel has written here what it used.

@@ -14,7 +14,6 @@ pub(super) const RECORD_MAX: usize = 4096;
 /// Kind of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum RecordKind {
-    /// A signal.
     Signal,
     /// A message, which follows.
     Mail,

@@ -31,7 +31,6 @@ pub(crate) enum What {
     Fcollect,
 }
 
-/// How.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum How {
     /// One PE puts to all, or all to all.

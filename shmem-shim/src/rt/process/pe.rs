@@ -14,7 +14,6 @@ use std::sync::{Mutex, OnceLock};
 pub(crate) enum Boot {
     /// Not tried: the library was loaded late.
     Later,
-    /// Joined.
     Joined(Job),
     /// Failed, and why; the job if that was joined.
     Failed(String, Option<Job>),

@@ -36,7 +36,7 @@ struct Inside {
 }
 
 impl Capture {
-    /// A capture of at most so many packets of a network of this shape.
+    /// A capture of at most N packets of a network of this shape.
     pub fn new(shape: Shape, most: u64) -> Capture {
         let captured = Captured { shape, stream: Vec::new(), packets: 0, most };
         Capture(Arc::new(Mutex::new(Inside { captured, begun: false })))

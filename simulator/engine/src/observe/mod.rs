@@ -27,7 +27,7 @@ pub struct Observe {
     pub packets: Option<Selection>,
     /// Count what every link carries.
     pub links: bool,
-    /// Write what happens in every so many cycles.
+    /// Write what happens in every N cycles.
     pub series: Option<Every>,
     /// Keep packets.
     pub capture: Option<Capture>,

@@ -1,4 +1,4 @@
-//! Time series: what a network carried, held and kept waiting in every so many cycles.
+//! Time series: what a network carried, held and kept waiting in every N cycles.
 //!
 //! Rows are written as the run goes, so that a long one takes no memory. Counting begins with the first cycle and ends
 //! with the last: the sums over all rows are those of the run.

@@ -11,7 +11,7 @@ pub(super) enum Axis {
     Linear(RangedCoordf64),
     /// Logarithmic, from one positive number to another.
     Log(f64, f64),
-    /// So many places with names.
+    /// N places with names.
     Places(usize),
 }
 

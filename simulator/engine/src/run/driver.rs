@@ -93,7 +93,6 @@ struct DriverState<'a> {
     network: Network,
     /// Ranks whose endpoints this process has.
     ranks: Vec<u32>,
-    /// Their sources.
     sources: Vec<Source>,
     /// Sources by the cycle of their next message, modulo [`CALENDAR`].
     calendar: Vec<Vec<u32>>,
@@ -105,7 +104,7 @@ struct DriverState<'a> {
     change: i64,
     /// Sum of the change over all cycles of the batch.
     change_cycles: i128,
-    /// So many messages are under way that no source creates more.
+    /// N messages are under way that no source creates more.
     full: bool,
     /// Sum of the backlog over all cycles so far, taken every [`STEP`] cycles.
     backlog_cycles: u128,
@@ -324,7 +323,7 @@ impl<'a> DriverState<'a> {
         self.add_up(batch, end - begin)
     }
 
-    /// What all processes did in a batch of so many cycles, given what this one did.
+    /// What all processes did in a batch of N cycles, given what this one did.
     fn add_up(&mut self, own: Batch, cycles: u64) -> Batch {
         let [a, b, c, d] = limbs(self.change_cycles as u128);
         let mut all = [0; 17];

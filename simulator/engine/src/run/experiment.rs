@@ -56,7 +56,7 @@ pub struct Experiment {
     pub threads: usize,
     /// Processes that simulate it together, each its part; results do not depend on them.
     pub together: Together,
-    /// Search the largest load the network carries instead, to within so many flits per node and cycle.
+    /// Search the largest load the network carries instead, to within N flits per node and cycle.
     pub find_saturation: Option<f64>,
     /// Decides everything random.
     pub seed: u64,

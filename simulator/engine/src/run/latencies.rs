@@ -15,7 +15,6 @@ pub struct Latencies {
     pub(crate) all: Histogram,
     /// By routers passed.
     by_routers: Tallies,
-    /// By flits.
     by_flits: Tallies,
 }
 
@@ -43,7 +42,7 @@ pub struct Row {
     pub max_cycles: f64,
 }
 
-/// Latency of the messages that passed so many routers.
+/// Latency of the messages that passed N routers.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct OfRouters {
     /// Routers passed, those of source and destination included.

@@ -271,7 +271,7 @@ impl Batches {
         let arrived: u64 = coarse.iter().map(|b| b.arrived).sum();
         let (_, error) = mean_and_error(&parts);
         // Neighbours that still go together make the sum less certain. That few of them are seen to go together less
-        // than they do, as the mean is theirs: by one in so many on average.
+        // than they do, as the mean is theirs: by one in N on average.
         let together = (correlation(&parts) + 1.0 / parts.len() as f64).clamp(0.0, 0.9);
         let wider = ((1.0 + together) / (1.0 - together)).sqrt();
         let t = student_95(parts.len() - 1) * asymmetry(&parts);

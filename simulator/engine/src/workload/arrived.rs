@@ -6,7 +6,6 @@ use crate::run::latencies::{self, Latencies};
 use crate::run::outcome::Percentiles;
 use angara_model::Delivery;
 
-/// What has arrived.
 #[derive(Default)]
 pub(super) struct Arrived {
     pub(super) messages: u64,

@@ -1,4 +1,4 @@
-//! An exchange: every endpoint has so many bytes for others, and the network takes so long for all of them.
+//! An exchange: every endpoint has N bytes for others, and the network takes so long for all of them.
 //!
 //! It is no workload of the command line: the messages come from a program, which compares placements.
 

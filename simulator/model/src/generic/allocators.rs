@@ -38,7 +38,7 @@ impl<T: Route, const N: usize, const P: usize, const W: usize, const A: bool> Ro
         }
     }
 
-    /// One cycle of router `r`; whether it may have something to decide in the next one even if
+    /// One cycle of router `r`. Returns whether it may have something to decide in the next one even if
     /// nothing arrives.
     #[inline(always)]
     pub(super) fn allocate(&mut self, r: u32) -> bool {

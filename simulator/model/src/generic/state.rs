@@ -142,7 +142,6 @@ pub(crate) enum Message {
         hot: Hot,
         /// The packet.
         cold: Cold,
-        /// It is traced.
         traced: bool,
     },
     /// Credits return.

@@ -179,7 +179,7 @@ impl<T: Route, S: Switched<W>, const N: usize, const P: usize, const W: usize> R
         self.tell(r << Self::ROUTER | u32::from(hop.port) << Self::PORT, flits);
     }
 
-    /// So many flits more, or fewer, are bound for the port of output channel `o`: for routers that look at it.
+    /// N flits more, or fewer, are bound for the port of output channel `o`: for routers that look at it.
     #[inline(always)]
     pub(crate) fn tell(&mut self, o: u32, flits: u32) {
         if T::LOOKS && self.news.on() {

@@ -37,7 +37,7 @@ pub(crate) struct View<'a, O> {
 }
 
 impl<'a, O: Output> View<'a, O> {
-    /// All outputs of a router, which has so many virtual channels of so many flits at every port, and what
+    /// All outputs of a router, which has N virtual channels of N flits at every port, and what
     /// it, number `here`, has been told by this cycle.
     #[inline(always)]
     pub(crate) fn new(

@@ -21,12 +21,11 @@ const COMPONENT: u32 = 16;
 /// Bits of a permutation per image; the first image is highest, so that numbers order like words.
 const IMAGE: u32 = 4;
 
-/// A group.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Group {
     /// Vectors added component by component modulo these numbers.
     Abelian(Vec<u16>),
-    /// Permutations of so many things, of which those that the generators reach.
+    /// Permutations of N things, of which those that the generators reach.
     Permutations(u8),
 }
 

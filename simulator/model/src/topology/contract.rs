@@ -88,9 +88,9 @@ pub enum Classes {
     One,
     /// [`Class::Lower`] and [`Class::Upper`], of as many channels each.
     Halves,
-    /// So many values of [`Class::Step`].
+    /// N values of [`Class::Step`].
     Steps(u32),
-    /// So many channels for escape, [`Class::Lower`] and if there are two [`Class::Upper`], and [`Class::ADAPTIVE`].
+    /// N channels for escape, [`Class::Lower`] and if there are two [`Class::Upper`], and [`Class::ADAPTIVE`].
     Escape(u32),
 }
 

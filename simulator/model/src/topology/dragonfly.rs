@@ -61,7 +61,7 @@ fn detour(route: &RouteState) -> u32 {
 }
 
 impl Dragonfly {
-    /// A network with `p` endpoints per router, and links of so many cycles.
+    /// A network with `p` endpoints per router, and links of N cycles.
     ///
     /// # Errors
     /// Which numbers are possible.
@@ -78,7 +78,6 @@ impl Dragonfly {
     fn group(&self) -> u32 {
         2 * self.p
     }
-    /// Groups.
     fn groups(&self) -> u32 {
         self.group() * self.p + 1
     }

@@ -27,7 +27,7 @@ pub struct HyperX {
 const DESTINATION: u32 = 32;
 
 impl HyperX {
-    /// Routers of these sizes with so many endpoints each.
+    /// Routers of these sizes with N endpoints each.
     ///
     /// # Errors
     /// Which numbers are possible.

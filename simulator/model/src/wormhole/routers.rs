@@ -153,7 +153,7 @@ impl<T: Route, const N: usize, const P: usize, const W: usize> Routers<T, Wormho
         }
     }
 
-    /// Source `e` sends a flit, if it has one and a credit; whether to look again in the next cycle.
+    /// Source `e` sends a flit, if it has one and a credit. Returns whether to look again in the next cycle.
     #[inline(always)]
     fn send(&mut self, e: u32) -> bool {
         let source = &mut self.sources[e as usize];

@@ -179,7 +179,6 @@ pub(crate) enum Message {
         hot: Hot,
         /// The packet.
         cold: Cold,
-        /// It is traced.
         traced: bool,
     },
     /// Another flit arrives, at this input channel.

@@ -41,7 +41,7 @@ enum Rest {
 }
 
 impl<T: Route, const N: usize, const P: usize, const W: usize> Routers<T, Wormhole, N, P, W> {
-    /// One cycle of router `r`; whether it may have something to decide in the next one even if nothing arrives.
+    /// One cycle of router `r`. Returns whether it may have something to decide in the next one even if nothing arrives.
     #[inline(always)]
     pub(super) fn allocate(&mut self, r: u32) -> bool {
         let router = &mut self.routers[r as usize];

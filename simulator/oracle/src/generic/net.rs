@@ -57,7 +57,7 @@ pub trait Net {
     }
     /// Returns what a packet draws once, at its source; its word is that of the model.
     fn start(&self, _packet: &mut Packet, _src: u32, _dst: u32) {}
-    /// Decides by queues, when a head arrives through `input`: those of (router, port) now, or so many cycles ago.
+    /// Decides by queues, when a head arrives through `input`: those of (router, port) now, or N cycles ago.
     fn look(&self, _router: usize, _dst: u32, _packet: &mut Packet, _input: usize, _queue: &Queues) {}
     /// Ports of all shortest ways.
     fn shortest(&self, _router: usize, _dst: u32, _packet: &Packet) -> Vec<usize> {
@@ -80,5 +80,5 @@ pub struct Options {
     pub(crate) escape: (usize, usize, usize),
 }
 
-/// Of a router and port: flits in its queue now, or those bound for it after all decisions of so many cycles ago.
+/// Of a router and port: flits in its queue now, or those bound for it after all decisions of N cycles ago.
 pub(crate) type Queues<'a> = dyn Fn(usize, usize, u64) -> i64 + 'a;

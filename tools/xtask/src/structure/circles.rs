@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Files that use each other, and by which names.
 pub(crate) struct Circle {
-    /// The crate's folder.
     pub(crate) folder: String,
     pub(crate) files: Vec<String>,
     /// From the first to the second.

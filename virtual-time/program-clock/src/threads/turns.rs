@@ -7,7 +7,6 @@ use std::sync::atomic::AtomicU64;
 
 /// A PE of this process.
 pub(crate) struct Turn {
-    /// Its clock.
     pub(crate) clock: ProgramClock,
     /// How deep it is inside the library.
     pub(crate) inside: Cell<u32>,

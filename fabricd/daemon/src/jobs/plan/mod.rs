@@ -33,7 +33,6 @@ pub(crate) struct Layout {
 pub(crate) struct Share {
     /// The PEs that live here ...
     pub(crate) pes: Vec<usize>,
-    /// ... and where.
     pub(crate) entries: Vec<PeEntry>,
     /// More processes than cores.
     pub(crate) crowded: bool,
@@ -111,7 +110,7 @@ impl Reservation {
 /// touches of its area.
 const INSIDE_BYTES: u64 = 192 << 10;
 
-/// Bytes of symmetric memory that a PE may take, of a slice of so many.
+/// Bytes of symmetric memory that a PE may take, of a slice of N.
 fn taken_of(site: &Site<'_>, pes: u32, heap_stride: u64) -> u64 {
     match site.inside {
         // Where there are many, most of the library's area is never touched.

@@ -154,7 +154,7 @@ impl Daemon {
         Err(failure(message, remedy))
     }
 
-    /// Refuses a set of so many nodes if its user would have more than a share. Those who could raise the limit may have all.
+    /// Refuses a set of N nodes if its user would have more than a share. Those who could raise the limit may have all.
     fn check_nodes(&self, uid: u32, wanted: usize) -> Result<(), Failure> {
         if is_operator(uid) {
             return Ok(());

@@ -27,7 +27,7 @@ use tokio::time::Instant;
 
 /// The first job begins within this time.
 const FIRST_JOB_BOUND: u64 = 10_000;
-/// What a run may take at most: no more than so many steps.
+/// What a run may take at most: no more than this many steps.
 const STEPS_MAX: u64 = 400_000;
 
 /// A host, whose daemon may be dead.

@@ -26,7 +26,7 @@ pub struct Conservative {
 }
 
 impl Conservative {
-    /// With reservations for so many jobs, at least 1. Each costs time whenever a job ends.
+    /// With reservations for N jobs, at least 1. Each costs time whenever a job ends.
     pub fn new(depth: usize) -> Conservative {
         Conservative { depth: depth.max(1), reserved: HashMap::new(), early: false, irregular: false }
     }

@@ -9,7 +9,7 @@ pub(super) struct Profile {
 }
 
 impl Profile {
-    /// From now on so many nodes are free, and more when jobs end, in order of time.
+    /// From now on N nodes are free, and more when jobs end, in order of time.
     pub(super) fn new(now: u64, free: usize, ends: impl Iterator<Item = (u64, usize)>) -> Profile {
         let mut steps = vec![(now, free as i64)];
         for (time, held) in ends {

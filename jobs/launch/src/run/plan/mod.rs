@@ -63,7 +63,6 @@ pub struct JobPlan {
     pub env: Vec<(OsString, OsString)>,
     /// Commands that start the program of some PEs.
     pub wraps: Vec<Wrap>,
-    /// Time is virtual.
     pub virtual_time: Option<VirtualPlan>,
     /// What PEs are; nothing is left to be decided.
     pub pes_as: PesAs,

@@ -23,7 +23,6 @@ const QUEUE: usize = 16;
 
 /// Lines from one PE on their way out.
 pub struct Chunk {
-    /// Whose.
     pub pe: u32,
     /// As they came.
     pub bytes: Vec<u8>,

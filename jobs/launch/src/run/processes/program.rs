@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 /// The program every PE runs.
 pub struct Program {
-    /// Its file.
     pub file: PathBuf,
     /// Its `argv`, from `argv[0]` on.
     pub argv: Vec<OsString>,

@@ -43,7 +43,6 @@ enum Running {
 /// What became of a process, or what its launcher is to know of it.
 #[derive(Debug)]
 pub enum End {
-    /// It ended.
     Exit(ExitStatus),
     /// It could not be started.
     NotStarted(String),

@@ -16,7 +16,6 @@ use std::os::fd::AsFd;
 /// A terminal that is for a PE.
 pub struct Terminal {
     tty: File,
-    /// The PE.
     pub pe: u32,
     /// Its process group, once it has started.
     group: Option<Pid>,

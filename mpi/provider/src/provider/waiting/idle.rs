@@ -11,7 +11,7 @@ const LOOK: Duration = Duration::from_millis(20);
 const SPIN: [u32; 2] = [2048, 64];
 /// A yield that takes longer than a time slice has run another program, which would have the core again after each yield.
 const SLICE: Duration = Duration::from_millis(1);
-/// So many times after that a look in vain sleeps for so long at most: who sleeps comes at once when something comes.
+/// This many times after that a look in vain sleeps for so long at most: who sleeps comes at once when something comes.
 const NAPS: u32 = 200;
 const NAP: Duration = Duration::from_micros(200);
 

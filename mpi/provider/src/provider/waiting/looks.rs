@@ -10,7 +10,7 @@ const VAIN_OPEN_MPI: u32 = 32;
 const OPEN_MPI: &str = "OMPI_COMM_WORLD_RANK";
 /// The same after it has been told that nothing can happen any more, before it believes that.
 const VAIN_AT_LAST: u32 = 200_000;
-/// After so many looks in vain a call that has not yielded will not.
+/// After this many looks in vain a call that has not yielded will not.
 const NEVER_YIELDS: u32 = 4 * VAIN_OPEN_MPI;
 
 /// Looks in vain within a call that waits.
@@ -58,7 +58,7 @@ impl Looks {
         }
     }
 
-    /// A call has gone on by itself after so many looks in vain, or after it stood although it could.
+    /// A call has gone on by itself after N looks in vain, or after it stood although it could.
     #[cold]
     #[inline(never)]
     fn went_on(&mut self, here: &Here) {

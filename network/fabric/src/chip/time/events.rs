@@ -56,7 +56,6 @@ const KINDS: [EventKind; 16] = [
     EventKind::Phase,
 ];
 
-/// One event.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Event {
     pub(crate) kind: EventKind,

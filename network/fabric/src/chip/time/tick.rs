@@ -6,7 +6,6 @@ use crate::types::Tick;
 
 /// A network on a chip: it sees to events and hears what the chip has noticed.
 pub(crate) trait Network {
-    /// The chip.
     fn chip(&mut self) -> &mut Chip;
     /// Sees to an event whose time has come.
     fn handle_event(&mut self, event: Event);

@@ -302,7 +302,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// A file of so many ranks.
+    /// A file of N ranks.
     pub(super) fn new(file: File, ranks: u32) -> io::Result<Writer> {
         let table = u64::from(ranks) * ENTRY;
         let mut file = io::BufWriter::new(file);
@@ -315,7 +315,6 @@ impl Writer {
         self.table[rank as usize].is_some()
     }
 
-    /// Writes a rank.
     pub(super) fn rank(&mut self, number: u32, rank: &Rank) -> io::Result<()> {
         let waits = rank.waits();
         let mut sorted = rank.dependencies.clone();

@@ -46,7 +46,7 @@ impl Message {
     }
 }
 
-/// Packets in which the adapter sends so many bytes.
+/// Packets in which the adapter sends N bytes.
 fn packets(bytes: u64) -> u64 {
     bytes.div_ceil(PAYLOAD_MAX as u64).max(1)
 }

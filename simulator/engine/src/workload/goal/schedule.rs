@@ -22,7 +22,6 @@ pub(super) enum Kind {
     Calc,
 }
 
-/// An operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Operation {
     pub(super) kind: Kind,
@@ -91,7 +90,6 @@ impl Rank {
     }
 }
 
-/// A schedule.
 pub(super) struct Schedule {
     path: PathBuf,
     /// The binary form.

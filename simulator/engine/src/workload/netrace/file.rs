@@ -32,7 +32,6 @@ pub(super) struct Packet {
     first_dependant: u32,
 }
 
-/// A trace.
 #[derive(Debug, PartialEq)]
 pub(super) struct Trace {
     pub(super) name: String,

@@ -36,7 +36,6 @@ struct Open {
     read: bool,
 }
 
-/// A PE.
 struct Pe {
     port: Port,
     tape: Tape,

@@ -155,7 +155,7 @@ fn ugal_decides_by_its_formula() {
     assert_eq!([0, 2, 3].map(|used| hops(&at, used)), [1, 1, 2]);
 }
 
-/// Hops of a packet that finds so many flits on the first port of its shortest way, and nothing on others.
+/// Hops of a packet that finds N flits on the first port of its shortest way, and nothing on others.
 fn first_decision(t: &impl Route, (src, dst, random): (u32, u32, u64), used: u32) -> usize {
     let mut route = t.start(src, dst, random);
     let (mut at, mut input) = t.attach(src);
