@@ -64,6 +64,10 @@ impl Looks {
     fn went_on(&mut self, here: &Here) {
         let stood = if self.in_doubt { self.most } else { 0 };
         let looks = std::mem::take(&mut self.vain) + stood;
+        // Where threads take turns, somebody else may have gone on: those looks were no way of the library to go on.
+        if here.adapter().takes_turns() && here.adapter().blocking_call() != Some(self.call) {
+            return;
+        }
         here.adapter().went_on_after(looks, looks <= self.most / 2);
     }
 
