@@ -296,6 +296,10 @@ impl std::fmt::Display for Seeds {
     }
 }
 
+/// Asks for something else, in tests.
+#[cfg(test)]
+pub(super) type Change = fn(&mut Options);
+
 #[cfg(test)]
 mod tests {
     use super::*;

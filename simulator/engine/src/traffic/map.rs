@@ -24,6 +24,7 @@ angara_net::words! {
     }
 }
 
+#[expect(clippy::derivable_impls, reason = "an enum of words takes no attributes of its values")]
 impl Default for Mapping {
     fn default() -> Mapping {
         Mapping::Linear

@@ -87,22 +87,23 @@ pub(super) fn library(args: &Options, mpi: Option<LibraryKind>) -> Result<(), Fa
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run::options::Change;
     use angara_abi::job::{Barrier, Collectives};
 
     #[test]
     fn options_of_one_library_are_refused_to_the_other() {
-        let asked = |change: &dyn Fn(&mut Options)| {
+        let asked = |change: Change| {
             let mut options = Options::new(2, vec!["true".into()]);
             change(&mut options);
             options
         };
         let mpi = Some(LibraryKind::Mpich);
-        let cases: [(&str, &dyn Fn(&mut Options)); 5] = [
-            ("--collectives", &|o| o.collectives = Collectives::Tree),
-            ("--collectives-table", &|o| o.collectives_table = Some("t".into())),
-            ("--barrier", &|o| o.barrier = Barrier::Master),
-            ("--check", &|o| o.check = vec![Check::Calls]),
-            ("--check=races", &|o| o.check = vec![Check::Races]),
+        let cases: [(&str, Change); 5] = [
+            ("--collectives", |o| o.collectives = Collectives::Tree),
+            ("--collectives-table", |o| o.collectives_table = Some("t".into())),
+            ("--barrier", |o| o.barrier = Barrier::Master),
+            ("--check", |o| o.check = vec![Check::Calls]),
+            ("--check=races", |o| o.check = vec![Check::Races]),
         ];
         for (option, change) in cases {
             let options = asked(change);
@@ -110,7 +111,7 @@ mod tests {
             let refused = library(&options, mpi).expect_err(option);
             assert!(refused.message.contains(option) && refused.message.contains("MPICH"), "{}", refused.message);
         }
-        let wall = asked(&|o| o.set = vec!["look=1us".into()]);
+        let wall = asked(|o| o.set = vec!["look=1us".into()]);
         let costs = Options { clock: Clock::Virtual, ..wall.clone() };
         assert!(library(&costs, mpi).is_ok());
         assert!(library(&costs, None).expect_err("no MPI").message.contains("look="));

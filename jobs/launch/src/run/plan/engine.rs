@@ -77,6 +77,7 @@ fn acts_on_packets(text: &str, shape: &Shape) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run::options::Change;
 
     /// The engine of a job with what `change` asks for, where these faults are in force.
     fn engine(change: impl FnOnce(&mut Options), in_force: &[&str]) -> Result<EnginePath, Failed> {
@@ -111,7 +112,7 @@ mod tests {
                 assert_eq!(directly(|_| (), &[&fault]).unwrap(), EnginePath::Direct, "{fault}");
             }
         }
-        let cases: [(&str, fn(&mut Options)); 3] = [
+        let cases: [(&str, Change); 3] = [
             ("hop=200ns", |options| options.set = vec!["hop=200ns".into()]),
             ("routes=balanced", |options| options.set = vec!["routes=balanced".into()]),
             ("x.pcapng", |options| options.capture = Some("x.pcapng".into())),
@@ -125,7 +126,7 @@ mod tests {
 
     #[test]
     fn what_acts_without_packets_leaves_the_engine_as_it_was_asked_for() {
-        let cases: [fn(&mut Options); 3] = [
+        let cases: [Change; 3] = [
             |options| options.faults = vec!["link 0,0 +X down".into()],
             |options| options.faults = vec!["node 1,0 down".into()],
             |options| options.machine = Some(Machine::named("desmos").expect("a machine")),

@@ -115,6 +115,7 @@ fn by_program(_: &Path) -> Option<Obstacle> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run::options::Change;
     use std::ffi::OsString;
 
     /// A job in virtual time, in which no library is preloaded, with what `change` asks for.
@@ -131,7 +132,7 @@ mod tests {
 
     #[test]
     fn options_that_need_processes_are_named() {
-        let cases: [(&str, fn(&mut Options)); 11] = [
+        let cases: [(&str, Change); 11] = [
             ("time is virtual", |o| o.clock = Clock::Wall),
             ("time is virtual", |o| (o.clock, o.debug) = (Clock::Wall, Some(1))),
             ("--debug ", |o| o.debug = Some(1)),
@@ -154,7 +155,7 @@ mod tests {
 
     #[test]
     fn other_options_are_no_obstacle() {
-        let cases: [fn(&mut Options); 7] = [
+        let cases: [Change; 7] = [
             |_| (),
             |o| o.compute = Some("none".parse().expect("a way")),
             |o| o.compute = Some("fixed:10".parse().expect("a way")),
@@ -177,7 +178,7 @@ mod tests {
     #[test]
     fn auto_falls_back_where_coroutines_are_refused() {
         let program = Path::new("/dev/null");
-        let how = |change: fn(&mut Options)| decide(&asked(change), program, false);
+        let how = |change: Change| decide(&asked(change), program, false);
         assert_eq!(how(|_| ()).expect("the default"), PesAs::Processes);
         assert_eq!(how(|o| o.pes_as = PesAs::Auto).expect("a fallback"), PesAs::Processes);
         let on_the_wall = how(|o| (o.clock, o.pes_as) = (Clock::Wall, PesAs::Auto));
