@@ -101,7 +101,7 @@ def test_arrays_are_traffic():
     "settings, text",
     [
         (dict(load=19.0), "here of 18 flits: give a load from 0 to 18"),
-        (dict(load="much"), 'load: invalid type: string "much"'),
+        (dict(load="much"), "load: `much`: give a number such as 0.3"),
         (dict(topology="torus:8y8"), "topology `torus:8y8`"),
         (dict(lode=0.1), "unknown field `lode`"),
         (dict(router="generic", vcs=3), "vcs = 3 on torus:8x8x8: rings need the dateline rule"),
