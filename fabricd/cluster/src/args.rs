@@ -118,3 +118,13 @@ pub struct Args {
     #[arg(long)]
     pub check_config: bool,
 }
+
+impl Args {
+    /// Reads the command line of this process.
+    ///
+    /// # Errors
+    /// What is wrong with it, for people.
+    pub fn of_this_process() -> Result<Args, String> {
+        Args::try_parse().map_err(|e| e.to_string())
+    }
+}

@@ -25,7 +25,6 @@ use angara_abi::program_clock::preloaded;
 use angara_abi::shm::Arena;
 use angara_cluster::args::Args;
 use angara_protocol::inside::{StartPes, ToPes};
-use clap::Parser;
 use fabricd::config::{log_filter, resolve};
 use fabricd::inside::{Images, Inside, Wish};
 use fabricd::{Options, Ready, log, run_around};
@@ -63,7 +62,7 @@ pub fn main() -> ExitCode {
     };
     let _ = LOG.set(log_file);
     angara_cluster::signals::survive_file_size_limit();
-    let args = match Args::try_parse() {
+    let args = match Args::of_this_process() {
         Ok(args) => args,
         Err(e) => return fail(&e, USAGE),
     };
