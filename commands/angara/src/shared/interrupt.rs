@@ -4,14 +4,14 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// Exit status by which a shell names a signal: this and its number.
 const SIGNALLED: i32 = 128;
 
-/// The signal that this process noticed last, or 0.
-static NOTICED: AtomicI32 = AtomicI32::new(0);
+/// What [`watch`] watches for.
+static WATCHED: OnceLock<Interrupt> = OnceLock::new();
 
 /// Whether a signal came.
 #[derive(Clone, Default)]
@@ -19,54 +19,49 @@ pub struct Interrupt(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
-    /// The number of the signal that came.
-    came: Mutex<Option<i32>>,
+    /// The number of the signal that came, or 0.
+    came: AtomicI32,
+    sleepers: Mutex<()>,
     woken: Condvar,
 }
 
-/// Signals are noticed from now on. Without the means to watch for them, they end the process as always.
+/// Signals are noticed from about now on. Without the means to watch for them, they end the process as always.
 pub fn watch() -> Interrupt {
-    let interrupt = Interrupt::default();
+    let interrupt = WATCHED.get_or_init(Interrupt::default).clone();
     let noticed = interrupt.clone();
-    let Ok(mut signals) = Signals::new([SIGINT, SIGTERM]) else { return interrupt };
-    let handle = signals.handle();
+    // Caught by the thread that acts on them: where there is none, nothing keeps them from ending the process.
     let wait = move || {
+        let Ok(mut signals) = Signals::new([SIGINT, SIGTERM]) else { return };
         for signal in signals.forever() {
             if noticed.status().is_some() {
                 std::process::exit(SIGNALLED + signal);
             }
             let again = if signal == SIGINT { "press Ctrl-C again" } else { "send SIGTERM again" };
             angara_protocol::complain!("\nending; {again} to leave at once");
-            NOTICED.store(signal, Ordering::Relaxed);
             noticed.came(signal);
         }
     };
-    if std::thread::Builder::new().name("interrupt".into()).spawn(wait).is_err() {
-        handle.close();
-    }
+    drop(std::thread::Builder::new().name("interrupt".into()).spawn(wait));
     interrupt
 }
 
 /// Returns the exit status of a command that a signal has interrupted.
 pub fn status() -> u8 {
-    let signal = match NOTICED.load(Ordering::Relaxed) {
-        0 => SIGINT,
-        signal => signal,
-    };
-    (SIGNALLED + signal) as u8
+    WATCHED.get().and_then(Interrupt::status).unwrap_or((SIGNALLED + SIGINT) as u8)
 }
 
 impl Interrupt {
     /// Notes that this signal has come.
     pub fn came(&self, signal: i32) {
-        *self.0.came.lock().unwrap_or_else(PoisonError::into_inner) = Some(signal);
+        let _sleepers = self.0.sleepers.lock().unwrap_or_else(PoisonError::into_inner);
+        self.0.came.store(signal, Ordering::Relaxed);
         self.0.woken.notify_all();
     }
 
     /// Returns when a signal has come or the time is over.
     pub fn wait(&self, limit: Duration) {
-        let came = self.0.came.lock().unwrap_or_else(PoisonError::into_inner);
-        drop(self.0.woken.wait_timeout_while(came, limit, |came| came.is_none()));
+        let sleepers = self.0.sleepers.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.0.woken.wait_timeout_while(sleepers, limit, |()| self.status().is_none()));
     }
 
     /// Tells whether work shall end.
@@ -76,7 +71,7 @@ impl Interrupt {
 
     /// Returns the exit status after the signal, if one came.
     pub fn status(&self) -> Option<u8> {
-        let came = *self.0.came.lock().unwrap_or_else(PoisonError::into_inner);
-        came.map(|signal| (SIGNALLED + signal) as u8)
+        let came = self.0.came.load(Ordering::Relaxed);
+        (came != 0).then_some((SIGNALLED + came) as u8)
     }
 }

@@ -64,6 +64,32 @@ pub struct DataPlane {
     reports: Reports,
 }
 
+/// Views that are also parts of others. Functions would borrow all of the data plane, and leave nothing for the rest.
+macro_rules! service {
+    ($plane:ident) => {
+        Service {
+            shape: &$plane.shape,
+            fabric: &mut $plane.fabric,
+            seats: &$plane.seats,
+            channels: &mut $plane.channels,
+            registers: &mut $plane.registers,
+            time: $plane.virtual_time.as_mut(),
+            reports: &mut $plane.reports,
+        }
+    };
+}
+
+macro_rules! routing {
+    ($plane:ident) => {
+        Routing {
+            fabric: &mut $plane.fabric,
+            jobs: &mut $plane.seats.jobs,
+            accounts: &mut $plane.accounts,
+            registers: &mut $plane.registers,
+        }
+    };
+}
+
 impl DataPlane {
     /// A data plane and the way to it. It does nothing until somebody has it run: [`crate::start`] or
     /// [`DataPlane::run_for`]. `notices` hears what it says unasked, on the thread that runs it.
@@ -119,29 +145,13 @@ impl DataPlane {
 
     #[inline]
     fn service(&mut self) -> Service<'_> {
-        Service {
-            shape: &self.shape,
-            fabric: &mut self.fabric,
-            seats: &self.seats,
-            channels: &mut self.channels,
-            registers: &mut self.registers,
-            time: self.virtual_time.as_mut(),
-            reports: &mut self.reports,
-        }
+        service!(self)
     }
 
     #[inline]
     pub(crate) fn turns(&mut self) -> Turns<'_> {
         Turns {
-            service: Service {
-                shape: &self.shape,
-                fabric: &mut self.fabric,
-                seats: &self.seats,
-                channels: &mut self.channels,
-                registers: &mut self.registers,
-                time: self.virtual_time.as_mut(),
-                reports: &mut self.reports,
-            },
+            service: service!(self),
             coroutines: &mut self.coroutines,
             captures: &mut self.captures,
             bells: &self.bells,
@@ -149,23 +159,13 @@ impl DataPlane {
     }
 
     fn routing(&mut self) -> Routing<'_> {
-        Routing {
-            fabric: &mut self.fabric,
-            jobs: &mut self.seats.jobs,
-            accounts: &mut self.accounts,
-            registers: &mut self.registers,
-        }
+        routing!(self)
     }
 
     fn outages(&mut self) -> Outages<'_> {
         Outages {
             book: &mut self.faults,
-            routing: Routing {
-                fabric: &mut self.fabric,
-                jobs: &mut self.seats.jobs,
-                accounts: &mut self.accounts,
-                registers: &mut self.registers,
-            },
+            routing: routing!(self),
             trunks: self.trunks.as_mut(),
             time: self.virtual_time.as_mut(),
             reports: &mut self.reports,
