@@ -240,6 +240,10 @@ impl<N: Network, M: Memory> Hca<N, M> {
             false => Some(self.core.next_look).filter(|at| *at < u64::MAX),
         }
     }
+    /// Something that a peer waits for has not gone yet.
+    pub fn has_unsent(&self) -> bool {
+        !self.core.ready.is_empty() || !self.core.strays.is_empty()
+    }
     /// There are events.
     pub fn has_events(&self) -> bool {
         !self.core.events.is_empty()

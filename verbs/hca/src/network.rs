@@ -68,7 +68,7 @@ pub trait Network {
     fn receive(&mut self, most: usize, take: &mut dyn FnMut(Peer, &[u8])) -> usize;
 
     /// True if this process may copy from and to that one's memory by itself.
-    fn copies(&self, peer: Peer) -> bool;
+    fn copies(&mut self, peer: Peer) -> bool;
     /// Copies between pieces of this process and registered memory of another one, which `at` describes, once all that it
     /// says is checked against what the other one has published.
     fn copy(&mut self, at: &RemoteAccess, own: &[Piece]) -> Copied;

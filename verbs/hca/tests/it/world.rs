@@ -150,7 +150,7 @@ impl Network for End {
         }
         done
     }
-    fn copies(&self, _peer: Peer) -> bool {
+    fn copies(&mut self, _peer: Peer) -> bool {
         self.shared.borrow().direct
     }
     fn copy(&mut self, at: &RemoteAccess, own: &[Piece]) -> Copied {

@@ -1,0 +1,109 @@
+//! The program's own memory, which it may unmap whenever it likes: the kernel copies, so that what is missing is an error and
+//! not the end of the process.
+
+use crate::copies;
+use angara_hca::{Errno, Memory, Piece};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The memory of this process.
+pub struct Own {
+    pid: i32,
+    /// The kernel copies from and to this process; a sandbox may forbid it.
+    by_kernel: bool,
+}
+
+impl Own {
+    /// The memory of the calling process.
+    pub fn new() -> Own {
+        let pid = std::process::id() as i32;
+        let (probe, mut copy) = ([7u8; 8], [0u8; 8]);
+        let by_kernel = copies::read(pid, probe.as_ptr() as u64, &mut copy).is_ok() && copy == probe;
+        Own { pid, by_kernel }
+    }
+}
+
+impl Default for Own {
+    fn default() -> Self {
+        Own::new()
+    }
+}
+
+impl Memory for Own {
+    fn read(&self, at: u64, into: &mut [u8]) -> Result<(), Errno> {
+        if self.by_kernel {
+            return copies::read(self.pid, at, into);
+        }
+        let from = std::ptr::with_exposed_provenance::<u8>(at as usize);
+        // SAFETY: the program has registered these bytes and promises to keep them. Others may write them meanwhile, so
+        // each is read by itself.
+        (0..into.len()).for_each(|i| into[i] = unsafe { from.add(i).read_volatile() });
+        Ok(())
+    }
+
+    fn write(&self, at: u64, from: &[u8]) -> Result<(), Errno> {
+        if self.by_kernel {
+            let own = [Piece { at: from.as_ptr() as u64, len: from.len() as u64 }];
+            return match copies::copy_ending(self.pid, at, &own, true) {
+                Ok(()) => Ok(()),
+                Err(e) => Err(e),
+            };
+        }
+        let to = std::ptr::with_exposed_provenance_mut::<u8>(at as usize);
+        // SAFETY: as above. The last bytes are stored last.
+        (0..from.len()).for_each(|i| unsafe { to.add(i).write_volatile(from[i]) });
+        Ok(())
+    }
+
+    fn update(&self, at: u64, change: &dyn Fn(u64) -> u64) -> Result<u64, Errno> {
+        let mut word = [0; 8];
+        // A page that is not there is an error; the program is not to take it away at this very moment.
+        self.read(at, &mut word)?;
+        let word = std::ptr::with_exposed_provenance_mut::<u64>(at as usize);
+        if !word.is_aligned() {
+            return Err(Errno::INVAL);
+        }
+        // SAFETY: aligned, there a moment ago, and registered as writable, which the program promises to keep so.
+        let word = unsafe { AtomicU64::from_ptr(word) };
+        let mut old = word.load(Ordering::Acquire);
+        while let Err(now) = word.compare_exchange(old, change(old), Ordering::AcqRel, Ordering::Acquire) {
+            old = now;
+        }
+        Ok(old)
+    }
+
+    fn is_mapped(&self, at: u64, len: u64, _to_write: bool) -> bool {
+        let page = angara_abi::PAGE as u64;
+        let first = at / page * page;
+        let Some(end) = at.checked_add(len) else { return false };
+        if len == 0 {
+            return true;
+        }
+        let start = std::ptr::without_provenance_mut::<libc::c_void>(first as usize);
+        // SAFETY: writes nothing back that the program has not written: it only says whether all pages are mapped.
+        unsafe { libc::msync(start, (end - first) as usize, libc::MS_ASYNC) == 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_there_is_an_error() {
+        let own = Own::new();
+        let mut bytes = vec![1u8; 100];
+        let at = bytes.as_mut_ptr() as u64;
+        own.write(at + 10, &[5; 20]).expect("own memory");
+        let mut copy = [0; 30];
+        own.read(at, &mut copy).expect("own memory");
+        assert_eq!(copy[..10], [1; 10]);
+        assert_eq!(copy[10..], [5; 20]);
+        assert!(own.read(8, &mut copy).is_err());
+        assert!(own.write(8, &copy).is_err());
+        assert!(own.update(16, &|old| old).is_err());
+        assert!(own.is_mapped(at, 100, true) && !own.is_mapped(4096, 1, false) && !own.is_mapped(u64::MAX, 2, false));
+        let mut word = 5u64;
+        assert_eq!(own.update((&raw mut word) as u64, &|old| old + 2), Ok(5));
+        assert_eq!(word, 7);
+    }
+}

@@ -1,0 +1,219 @@
+//! What a process publishes in its seat's memory for those who copy by themselves, and for connection managers.
+//!
+//! ```text
+//! identity    generation, pid, address of a word, that word; what this process copies at: region, queue pair
+//! listeners   256 u64: port space << 32 | port << 16 | 1
+//! pairs       4 u64 each, by the bits of the number above those of the adapter
+//! regions     6 u64 each, by the lower bits of the key
+//! ```
+//!
+//! Only the owner writes. Whoever copies says first what he uses, in words of his own, and looks then whether it is there
+//! still; whoever takes something away waits until nobody uses it. A process that dies in the middle uses nothing any more
+//! once its seat is empty.
+
+use angara::{Job, Place, Region as Area};
+use angara_hca::address::LANE_BITS;
+use angara_hca::{PublicPair, Region, limits};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+const PAGE: u64 = angara_abi::PAGE as u64;
+const IDENTITY: u64 = 0;
+const LISTENERS: u64 = IDENTITY + PAGE;
+const PAIRS: u64 = LISTENERS + PAGE;
+const PAIR: u64 = 32;
+const PAIR_SLOTS: u64 = limits::PAIRS as u64;
+const REGIONS: u64 = PAIRS + PAIR * PAIR_SLOTS;
+const REGION: u64 = 48;
+/// Twice as many as there can be: a free place for a random key is found soon.
+const REGION_SLOTS: u64 = 2 * limits::REGIONS as u64;
+
+/// Listeners of one adapter.
+pub(crate) const LISTENERS_MAX: usize = (PAGE / 8) as usize;
+
+/// Words of the identity.
+const GENERATION: u64 = 0;
+const PID: u64 = 8;
+const PROOF_AT: u64 = 16;
+const PROOF: u64 = 24;
+/// On a cache line of their own: the region and the queue pair at which this process copies, `seat << 32 | key`.
+const USES_REGION: u64 = 128;
+const USES_PAIR: u64 = 136;
+
+/// Bytes of all tables.
+pub(crate) const BYTES: u64 = REGIONS + REGION * REGION_SLOTS;
+
+/// Who a process says it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Identity {
+    pub(crate) generation: u64,
+    pub(crate) pid: u64,
+    /// A word of that process and what it holds: proof that the number means the same process here as there.
+    pub(crate) proof: (u64, u64),
+}
+
+/// The tables of one seat, mapped.
+#[derive(Clone, Copy)]
+pub(crate) struct Tables {
+    base: *mut u8,
+}
+
+// SAFETY: the mapping lives as long as the job, and all of it is used by atomics.
+unsafe impl Send for Tables {}
+
+impl Tables {
+    /// Those of `seat`, which begin at `start` of its heap; nothing if plain loads do not reach them.
+    pub(crate) fn of(job: &Job, seat: usize, start: u64) -> Option<Tables> {
+        let place = |offset| Place { region: Area::Heap, offset };
+        job.peer(place(start + BYTES - 8), seat)?;
+        job.peer(place(start), seat).map(|base| Tables { base })
+    }
+
+    /// This process's own.
+    pub(crate) fn own(job: &Job, start: u64) -> Tables {
+        Tables { base: job.local(Place { region: Area::Heap, offset: start }) }
+    }
+
+    fn word(&self, at: u64) -> &AtomicU64 {
+        debug_assert!(at.is_multiple_of(8) && at < BYTES);
+        // SAFETY: `of` and the caller of `own` have checked that all of the tables are mapped; each word is used as an
+        // atomic by all who have it.
+        unsafe { AtomicU64::from_ptr(self.base.add(at as usize).cast()) }
+    }
+
+    fn load(&self, at: u64) -> u64 {
+        self.word(at).load(Ordering::Relaxed)
+    }
+    fn store(&self, at: u64, value: u64) {
+        self.word(at).store(value, Ordering::Relaxed);
+    }
+
+    /// Writes fields, and the first word last: it says that they are there.
+    fn publish(&self, at: u64, fields: &[u64]) {
+        self.word(at).store(0, Ordering::SeqCst);
+        for (i, field) in fields.iter().enumerate().skip(1) {
+            self.store(at + 8 * i as u64, *field);
+        }
+        self.word(at).store(fields[0], Ordering::SeqCst);
+    }
+
+    /// Reads fields that stand under this first word.
+    fn read<const N: usize>(&self, at: u64, first: u64) -> Option<[u64; N]> {
+        if self.word(at).load(Ordering::SeqCst) != first {
+            return None;
+        }
+        let mut fields = [first; N];
+        for (i, field) in fields.iter_mut().enumerate().skip(1) {
+            *field = self.load(at + 8 * i as u64);
+        }
+        fence(Ordering::Acquire);
+        (self.word(at).load(Ordering::SeqCst) == first).then_some(fields)
+    }
+
+    pub(crate) fn say_who(&self, who: Identity) {
+        let (at, word) = who.proof;
+        self.publish(IDENTITY + GENERATION, &[who.generation, who.pid, at, word]);
+    }
+    pub(crate) fn who(&self) -> Identity {
+        let [generation, pid, at, word] =
+            [GENERATION, PID, PROOF_AT, PROOF].map(|at| self.word(IDENTITY + at).load(Ordering::Acquire));
+        Identity { generation, pid, proof: (at, word) }
+    }
+
+    /// Where the listeners begin, of every seat.
+    pub(crate) const LISTENERS_AT: u64 = LISTENERS;
+
+    /// Place of a region's entry.
+    fn region_at(key: u32) -> u64 {
+        REGIONS + u64::from(key) % REGION_SLOTS * REGION
+    }
+    pub(crate) fn has_place(&self, key: u32) -> bool {
+        self.load(Tables::region_at(key)) == 0
+    }
+    pub(crate) fn say_region(&self, region: &Region) {
+        let Region { key, pd, access, at, len, iova } = *region;
+        let fields = [key.into(), u64::from(pd) | u64::from(access) << 32, at, len, iova];
+        self.publish(Tables::region_at(key), &fields);
+    }
+    pub(crate) fn region(&self, key: u32) -> Option<Region> {
+        let [_, rights, at, len, iova] = self.read::<5>(Tables::region_at(key), key.into())?;
+        Some(Region { key, pd: rights as u32, access: (rights >> 32) as u32, at, len, iova })
+    }
+    pub(crate) fn take_region(&self, key: u32) {
+        let at = Tables::region_at(key);
+        if self.load(at) == u64::from(key) {
+            self.word(at).store(0, Ordering::SeqCst);
+        }
+    }
+
+    fn pair_at(number: u32) -> u64 {
+        PAIRS + u64::from(number >> LANE_BITS) % PAIR_SLOTS * PAIR
+    }
+    pub(crate) fn say_pair(&self, pair: &PublicPair) {
+        let fields = [pair.number.into(), pair.with.into(), pair.pd.into(), pair.access.into()];
+        self.publish(Tables::pair_at(pair.number), &fields);
+    }
+    pub(crate) fn pair(&self, number: u32) -> Option<PublicPair> {
+        let [_, with, pd, access] = self.read::<4>(Tables::pair_at(number), number.into())?;
+        Some(PublicPair { number, with: with as u32, pd: pd as u32, access: access as u32 })
+    }
+    pub(crate) fn take_pair(&self, number: u32) {
+        let at = Tables::pair_at(number);
+        // Another one may have the place now.
+        if self.load(at) == u64::from(number) {
+            self.word(at).store(0, Ordering::SeqCst);
+        }
+    }
+
+    /// Says at what of `seat` this process copies from now on.
+    pub(crate) fn use_of(&self, seat: u32, key: u32, pair: u32) {
+        let used = |what: u32| u64::from(seat) << 32 | u64::from(what);
+        self.word(USES_REGION).store(used(key), Ordering::SeqCst);
+        self.word(USES_PAIR).store(used(pair), Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+    }
+    pub(crate) fn use_nothing(&self) {
+        self.word(USES_REGION).store(0, Ordering::Release);
+        self.word(USES_PAIR).store(0, Ordering::Release);
+    }
+    /// True while that process copies at this region of `seat`.
+    pub(crate) fn uses_region(&self, seat: u32, key: u32) -> bool {
+        self.word(USES_REGION).load(Ordering::SeqCst) == u64::from(seat) << 32 | u64::from(key)
+    }
+    /// True while that process copies by this queue pair of `seat`.
+    pub(crate) fn uses_pair(&self, seat: u32, number: u32) -> bool {
+        self.word(USES_PAIR).load(Ordering::SeqCst) == u64::from(seat) << 32 | u64::from(number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_published_is_read_until_it_is_taken_away() {
+        let mut room = vec![0u64; (BYTES / 8) as usize];
+        let tables = Tables { base: room.as_mut_ptr().cast() };
+        let region = Region { key: 0xdead_beef, pd: 3, access: 7, at: 4096, len: 10, iova: 5 };
+        assert!(tables.has_place(region.key) && tables.region(region.key).is_none());
+        tables.say_region(&region);
+        assert_eq!(tables.region(region.key), Some(region));
+        assert!(!tables.has_place(region.key));
+        assert_eq!(tables.region(region.key ^ 0x8000_0000), None);
+        tables.take_region(region.key);
+        assert_eq!(tables.region(region.key), None);
+        let pair = PublicPair { number: 0x1_0045, with: 9, pd: 3, access: 7 };
+        tables.say_pair(&pair);
+        assert_eq!(tables.pair(pair.number), Some(pair));
+        tables.take_pair(pair.number + (1 << LANE_BITS));
+        assert_eq!(tables.pair(pair.number), Some(pair));
+        tables.use_of(4, region.key, pair.number);
+        assert!(
+            tables.uses_region(4, region.key) && tables.uses_pair(4, pair.number) && !tables.uses_region(5, region.key)
+        );
+        tables.use_nothing();
+        assert!(!tables.uses_region(4, region.key));
+        let who = Identity { generation: 2, pid: 77, proof: (8, 9) };
+        tables.say_who(who);
+        assert_eq!(tables.who(), who);
+    }
+}
