@@ -11,6 +11,7 @@
 
 pub mod address;
 mod completion;
+mod core;
 mod hca;
 mod initiator;
 mod network;
@@ -19,6 +20,7 @@ mod pair;
 mod region;
 mod request;
 mod responder;
+mod state;
 mod wire;
 
 pub use completion::{Completion, Opcode, Status, flags};

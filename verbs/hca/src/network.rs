@@ -74,6 +74,8 @@ pub trait Network {
     fn copy(&mut self, at: &RemoteAccess, own: &[Piece]) -> Copied;
     /// Copies all bytes of pieces of another process, which that has named, to pieces of this one.
     fn fetch(&mut self, from: Peer, pieces: &[Piece], own: &[Piece]) -> Copied;
+    /// True if a region of that key can be published.
+    fn has_place(&self, key: u32) -> bool;
     /// Says that a region is there, to those who copy by themselves.
     fn publish_region(&mut self, region: &crate::Region);
     /// Says that it is not. Returns when nobody copies there any more.

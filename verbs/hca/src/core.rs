@@ -1,0 +1,244 @@
+//! What all queue pairs of an adapter share: network, memory, regions, completion queues, shared receive queues.
+
+use crate::completion::{Completion, Status};
+use crate::hca::Event;
+use crate::network::{Memory, Network, NotSent, Peer, Piece};
+use crate::objects::{Armed, CompletionQueue, Cq, Entry, Pd, SharedReceiveQueue, Srq};
+use crate::pair::Qp;
+use crate::region::{Region, access};
+use crate::request::{Element, Payload, ReceiveRequest};
+use crate::wire::{Head, Packet};
+use smallvec::SmallVec;
+use std::collections::{HashMap, VecDeque};
+
+/// Messages to nobody's queue pair that wait at most. More are dropped: their receivers ask again.
+const STRAYS: usize = 4096;
+
+pub(crate) type Pieces = SmallVec<[Piece; 2]>;
+
+pub(crate) struct Core<N, M> {
+    pub(crate) network: N,
+    pub(crate) memory: M,
+    pub(crate) regions: HashMap<u32, Region>,
+    pub(crate) cqs: HashMap<Cq, CompletionQueue>,
+    pub(crate) srqs: HashMap<Srq, SharedReceiveQueue>,
+    pub(crate) events: Vec<Event>,
+    /// Messages from this adapter to itself.
+    pub(crate) local: VecDeque<Vec<u8>>,
+    /// Messages of no queue pair that are still to be sent.
+    pub(crate) strays: VecDeque<(Peer, Vec<u8>)>,
+    /// Queue pairs that have something to do.
+    pub(crate) ready: VecDeque<Qp>,
+    /// Queue pairs that wait for something, and when to look at them.
+    pub(crate) watched: Vec<Qp>,
+    pub(crate) next_look: u64,
+    /// Bytes on their way through here.
+    scratch: Vec<u8>,
+}
+
+impl<N: Network, M: Memory> Core<N, M> {
+    pub(crate) fn new(network: N, memory: M) -> Self {
+        Core {
+            network,
+            memory,
+            regions: HashMap::new(),
+            cqs: HashMap::new(),
+            srqs: HashMap::new(),
+            events: Vec::new(),
+            local: VecDeque::new(),
+            strays: VecDeque::new(),
+            ready: VecDeque::new(),
+            watched: Vec::new(),
+            next_look: u64::MAX,
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Sends a message. To this adapter itself it always can.
+    pub(crate) fn send(&mut self, to: Peer, head: Head, packet: &Packet<'_>, payload: &[u8]) -> Result<(), NotSent> {
+        let front = packet.front(head);
+        if to == self.network.me() {
+            self.local.push_back([&front, payload].concat());
+            return Ok(());
+        }
+        self.network.send(to, &[&front, payload])
+    }
+
+    /// Sends part of a payload in the program's memory: `len` bytes from `offset` on. A failed read is the inner error.
+    pub(crate) fn send_from(
+        &mut self,
+        to: Peer,
+        head: Head,
+        packet: &Packet<'_>,
+        (pieces, offset, len): (&[Piece], u64, usize),
+    ) -> Result<Result<(), NotSent>, ()> {
+        let mut bytes = std::mem::take(&mut self.scratch);
+        bytes.resize(len, 0);
+        let read = self.read_pieces(pieces, offset, &mut bytes);
+        let result = read.map(|()| self.send(to, head, packet, &bytes));
+        self.scratch = bytes;
+        result
+    }
+
+    /// Bytes of a payload that fit a message.
+    pub(crate) fn room(&self, packet: &Packet<'_>) -> usize {
+        let head = Head { to: 0, from: 0, number: 0, attempt: 0 };
+        self.network.message_max() - packet.front(head).len()
+    }
+
+    /// Sends now or later; if too much waits already, never.
+    pub(crate) fn send_stray(&mut self, to: Peer, head: Head, packet: &Packet<'_>, payload: &[u8]) {
+        if self.strays.is_empty() && self.send(to, head, packet, payload) != Err(NotSent::Full) {
+            return;
+        }
+        if self.strays.len() < STRAYS {
+            self.strays.push_back((to, [&packet.front(head), payload].concat()));
+        }
+    }
+
+    /// Sends what has waited. True if anything was.
+    pub(crate) fn send_strays(&mut self) -> bool {
+        let mut done = false;
+        // One whose peer is slow does not keep those behind it waiting for long: it goes to the end.
+        for _ in 0..self.strays.len().min(16) {
+            let Some((to, bytes)) = self.strays.pop_front() else { break };
+            match self.network.send(to, &[&bytes]) {
+                Err(NotSent::Full) => self.strays.push_back((to, bytes)),
+                Ok(()) | Err(NotSent::Gone) => done = true,
+            }
+        }
+        done
+    }
+
+    /// Where elements lie in this process, if all of them may be used so.
+    pub(crate) fn resolve(&self, pd: Pd, elements: &[Element], need: u32) -> Result<Pieces, Status> {
+        let one = |element: &Element| {
+            if element.len == 0 {
+                return Ok(None);
+            }
+            let region = self.regions.get(&element.key).ok_or(Status::LocalProtection)?;
+            let at = region.find(pd.0, element.at, element.len.into(), need).ok_or(Status::LocalProtection)?;
+            Ok(Some(Piece { at, len: element.len.into() }))
+        };
+        elements.iter().filter_map(|element| one(element).transpose()).collect()
+    }
+
+    /// Where `len` bytes of a region lie, if a peer may use them so. No bytes need no region.
+    pub(crate) fn find(&self, pd: Pd, key: u32, at: u64, len: u64, need: u32) -> Option<u64> {
+        if len == 0 {
+            return Some(0);
+        }
+        self.regions.get(&key)?.find(pd.0, at, len, need)
+    }
+
+    fn read_pieces(&self, pieces: &[Piece], offset: u64, into: &mut [u8]) -> Result<(), ()> {
+        let mut done = 0;
+        for (at, len) in parts_of(pieces, offset, into.len()) {
+            self.memory.read(at, &mut into[done..done + len]).map_err(|_| ())?;
+            done += len;
+        }
+        if done == into.len() { Ok(()) } else { Err(()) }
+    }
+
+    /// Writes bytes to pieces, from `offset` on.
+    pub(crate) fn write_pieces(&self, pieces: &[Piece], offset: u64, from: &[u8]) -> Result<(), ()> {
+        let mut done = 0;
+        for (at, len) in parts_of(pieces, offset, from.len()) {
+            self.memory.write(at, &from[done..done + len]).map_err(|_| ())?;
+            done += len;
+        }
+        if done == from.len() { Ok(()) } else { Err(()) }
+    }
+
+    /// Puts a completion into a queue.
+    pub(crate) fn complete(&mut self, cq: Cq, completion: Completion, frees: u32, solicited: bool) {
+        let Some(queue) = self.cqs.get_mut(&cq) else { return };
+        if queue.entries.len() >= queue.capacity as usize {
+            if !std::mem::replace(&mut queue.overrun, true) {
+                self.events.push(Event::CqError(cq));
+            }
+            return;
+        }
+        let failed = completion.status != Status::Success;
+        queue.entries.push_back(Entry { completion, frees });
+        let tells = match queue.armed {
+            Armed::No => false,
+            Armed::Any => true,
+            Armed::Solicited => solicited || failed,
+        };
+        if tells {
+            queue.armed = Armed::No;
+            if let Some(channel) = queue.channel {
+                self.events.push(Event::Completion { channel, cq });
+            }
+        }
+    }
+
+    /// Takes a receive request of a shared queue.
+    pub(crate) fn take_shared(&mut self, srq: Srq) -> Option<ReceiveRequest> {
+        let queue = self.srqs.get_mut(&srq)?;
+        let request = queue.requests.pop_front()?;
+        let limit = &mut queue.attributes.limit;
+        if *limit > 0 && queue.requests.len() < *limit as usize {
+            *limit = 0;
+            self.events.push(Event::SrqLimit(srq));
+        }
+        Some(request)
+    }
+}
+
+/// Address and length of what `len` bytes from `offset` on are in pieces.
+fn parts_of(pieces: &[Piece], offset: u64, len: usize) -> impl Iterator<Item = (u64, usize)> + '_ {
+    let (mut skip, mut left) = (offset, len as u64);
+    pieces.iter().filter_map(move |piece| {
+        let from = skip.min(piece.len);
+        skip -= from;
+        let here = (piece.len - from).min(left);
+        left -= here;
+        (here > 0).then_some((piece.at + from, here as usize))
+    })
+}
+
+/// What part of pieces is the first `len` bytes.
+pub(crate) fn first_of(pieces: &[Piece], len: u64) -> Pieces {
+    let mut left = len;
+    let mut first = Pieces::new();
+    for piece in pieces {
+        let here = piece.len.min(left);
+        if here > 0 {
+            first.push(Piece { at: piece.at, len: here });
+        }
+        left -= here;
+    }
+    first
+}
+
+/// Rights that the elements of a request need.
+pub(crate) const fn need_of(receives: bool) -> u32 {
+    if receives { access::LOCAL_WRITE } else { 0 }
+}
+
+/// Bytes of a payload.
+pub(crate) fn bytes_of(payload: &Payload) -> u64 {
+    match payload {
+        Payload::Inline(bytes) => bytes.len() as u64,
+        Payload::Elements(elements) => elements.iter().map(|element| u64::from(element.len)).sum(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_pieces_are_where_they_should_be() {
+        let pieces = [Piece { at: 100, len: 3 }, Piece { at: 200, len: 0 }, Piece { at: 300, len: 5 }];
+        let parts = |offset, len| parts_of(&pieces, offset, len).collect::<Vec<_>>();
+        assert_eq!(parts(0, 8), [(100, 3), (300, 5)]);
+        assert_eq!(parts(2, 2), [(102, 1), (300, 1)]);
+        assert_eq!(parts(3, 5), [(300, 5)]);
+        assert_eq!(parts(7, 9), [(304, 1)]);
+        assert_eq!(parts(9, 1), []);
+        assert_eq!(first_of(&pieces, 4).to_vec(), [Piece { at: 100, len: 3 }, Piece { at: 300, len: 1 }]);
+    }
+}

@@ -1,0 +1,4 @@
+//! Adapters that talk to each other.
+
+mod services;
+mod world;
