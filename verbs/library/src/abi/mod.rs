@@ -1,0 +1,12 @@
+//! The interface of libibverbs as programs see it: that of rdma-core 44, to which later versions only append. Fields have the
+//! names of C. Rows of functions that nobody calls here are numbers, and zero.
+#![allow(non_camel_case_types)]
+
+pub mod constants;
+pub mod device;
+#[cfg(test)]
+mod layout;
+pub mod kernel;
+pub mod memory;
+pub mod queues;
+pub mod requests;
