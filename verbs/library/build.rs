@@ -5,34 +5,6 @@
 
 use std::{env, fs, path::Path};
 
-/// Functions of libc that this library answers for some paths, by the versions that programs know them by. The loader compares
-/// names of versions, not of files: a library that has versions must define the one that a program asks for.
-const LIBC: [(&str, &[(&str, &str)]); 2] = [
-    (
-        "x86_64",
-        &[
-            (
-                "GLIBC_2.2.5",
-                "open; open64; fopen; fopen64; access; realpath; opendir; readlink; __xstat; __xstat64; __lxstat; __lxstat64;",
-            ),
-            ("GLIBC_2.3", "realpath;"),
-            ("GLIBC_2.4", "openat; openat64; faccessat;"),
-            ("GLIBC_2.33", "stat; stat64; lstat; lstat64;"),
-        ],
-    ),
-    (
-        "aarch64",
-        &[
-            (
-                "GLIBC_2.17",
-                "open; open64; openat; openat64; fopen; fopen64; access; faccessat; realpath; opendir; readlink; __xstat; \
-                 __xstat64; __lxstat; __lxstat64;",
-            ),
-            ("GLIBC_2.33", "stat; stat64; lstat; lstat64;"),
-        ],
-    ),
-];
-
 fn main() -> Result<(), String> {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-changed=exports.map");

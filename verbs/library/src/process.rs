@@ -2,9 +2,9 @@
 
 use crate::entry::events;
 use angara_hca::address::LinkLayer;
-use angara_hca::{
-    Copied, Errno, Hca, Memory, Network, NotSent, Peer, Piece, PublicPair, Region, RemoteAccess, Result,
-};
+use angara_hca::{Copied, Errno, Hca, Memory, Network, NotSent, Peer, Piece, PublicPair, Region, RemoteAccess, Result};
+use std::collections::VecDeque;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
@@ -46,14 +46,24 @@ impl Adapter {
 pub(crate) fn adapters() -> Result<&'static [Adapter]> {
     static ALL: OnceLock<[Adapter; 1]> = OnceLock::new();
     Ok(ALL.get_or_init(|| {
-        let hca = Mutex::new(Hca::new(Port { since: Instant::now() }, Own));
+        let hca = Mutex::new(Hca::new(Port { since: Instant::now(), ring: VecDeque::new() }, Own, random()));
         [Adapter { hca, node: 0, link: LinkLayer::InfiniBand, name: "angara0".into() }]
     }))
 }
 
-/// A network of one node.
+/// Keys that nobody guesses who does not try.
+fn random() -> Box<dyn FnMut() -> u32 + Send> {
+    let mut calls = 0;
+    Box::new(move || {
+        calls += 1;
+        RandomState::new().hash_one(calls) as u32
+    })
+}
+
+/// A network of one node, which sends to itself.
 pub(crate) struct Port {
     since: Instant,
+    ring: VecDeque<Vec<u8>>,
 }
 
 impl Network for Port {
@@ -84,11 +94,20 @@ impl Network for Port {
     fn message_max(&self) -> usize {
         4096
     }
-    fn send(&mut self, _: Peer, _: &[&[u8]]) -> std::result::Result<(), NotSent> {
-        Err(NotSent::Gone)
+    fn send(&mut self, _: Peer, parts: &[&[u8]]) -> std::result::Result<(), NotSent> {
+        if self.ring.len() == 64 {
+            return Err(NotSent::Full);
+        }
+        self.ring.push_back(parts.concat());
+        Ok(())
     }
-    fn receive(&mut self, _: usize, _: &mut dyn FnMut(Peer, &[u8])) -> usize {
-        0
+    fn receive(&mut self, most: usize, take: &mut dyn FnMut(Peer, &[u8])) -> usize {
+        let me = self.me();
+        let come = self.ring.drain(..most.min(self.ring.len()));
+        come.map(|message| take(me, &message)).count()
+    }
+    fn has_place(&self, _: u32) -> bool {
+        true
     }
     fn copies(&self, _: Peer) -> bool {
         false
@@ -108,17 +127,32 @@ impl Network for Port {
 /// The memory of this process.
 pub(crate) struct Own;
 
+/// Copies between memory of this process; what is not there is an error.
+fn copy(at: u64, here: *mut u8, len: usize, to_here: bool) -> Result<()> {
+    let local = libc::iovec { iov_base: here.cast(), iov_len: len };
+    let remote = libc::iovec { iov_base: std::ptr::with_exposed_provenance_mut(at as usize), iov_len: len };
+    let call = if to_here { libc::process_vm_readv } else { libc::process_vm_writev };
+    // SAFETY: the caller has as many bytes, the system checks the others.
+    let done = unsafe { call(libc::getpid(), &local, 1, &remote, 1, 0) };
+    if done == len as isize { Ok(()) } else { Err(Errno::FAULT) }
+}
+
 impl Memory for Own {
-    fn read(&self, _: u64, _: &mut [u8]) -> std::result::Result<(), Errno> {
-        Err(Errno::FAULT)
+    fn read(&self, at: u64, into: &mut [u8]) -> Result<()> {
+        copy(at, into.as_mut_ptr(), into.len(), true)
     }
-    fn write(&self, _: u64, _: &[u8]) -> std::result::Result<(), Errno> {
-        Err(Errno::FAULT)
+    fn write(&self, at: u64, from: &[u8]) -> Result<()> {
+        copy(at, from.as_ptr().cast_mut(), from.len(), false)
     }
-    fn update(&self, _: u64, _: &dyn Fn(u64) -> u64) -> std::result::Result<u64, Errno> {
-        Err(Errno::FAULT)
+    fn update(&self, at: u64, change: &dyn Fn(u64) -> u64) -> Result<u64> {
+        let mut word = [0; 8];
+        self.read(at, &mut word)?;
+        let old = u64::from_ne_bytes(word);
+        self.write(at, &change(old).to_ne_bytes())?;
+        Ok(old)
     }
-    fn is_mapped(&self, at: u64, _: u64, _: bool) -> bool {
-        at != 0
+    fn is_mapped(&self, at: u64, len: u64, _: bool) -> bool {
+        let mut byte = [0];
+        len == 0 || (self.read(at, &mut byte).is_ok() && self.read(at + len - 1, &mut byte).is_ok())
     }
 }
