@@ -5,8 +5,8 @@ use angara_hca::address::LinkLayer;
 use angara_hca::{Copied, Errno, Hca, Memory, Network, NotSent, Peer, Piece, PublicPair, Region, RemoteAccess, Result};
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Mutex, OnceLock, PoisonError};
-use std::time::Instant;
+use std::sync::{Mutex, Once, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 /// An adapter of this process, which has one lock.
 pub(crate) struct Adapter {
@@ -45,10 +45,21 @@ impl Adapter {
 /// All adapters of this process, which are attached at the first call.
 pub(crate) fn adapters() -> Result<&'static [Adapter]> {
     static ALL: OnceLock<[Adapter; 1]> = OnceLock::new();
-    Ok(ALL.get_or_init(|| {
-        let hca = Mutex::new(Hca::new(Port { since: Instant::now(), ring: VecDeque::new() }, Own, random()));
+    static AGENT: Once = Once::new();
+    let all = ALL.get_or_init(|| {
+        let port = Port { since: Instant::now(), ring: VecDeque::new() };
+        let hca = Mutex::new(Hca::new(port, Own, random()));
         [Adapter { hca, node: 0, link: LinkLayer::InfiniBand, name: "angara0".into() }]
-    }))
+    });
+    AGENT.call_once(|| {
+        std::thread::spawn(|| {
+            loop {
+                all.iter().for_each(|adapter| while adapter.with(|hca| hca.progress()) {});
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+    });
+    Ok(all)
 }
 
 /// Keys that nobody guesses who does not try.
