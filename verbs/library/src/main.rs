@@ -10,6 +10,7 @@ use angara_verbs::abi::memory::*;
 use angara_verbs::abi::queues::*;
 use angara_verbs::abi::requests::*;
 use angara_verbs::entry::*;
+use angara_verbs::paths::calls;
 use libc::{c_char, c_int, c_void, ssize_t};
 
 /// Exports functions under names of C. Each calls the one behind `=`, which has the same arguments.
@@ -217,4 +218,27 @@ export! {
     ibv_unimport_mr() = refused::nothing;
     ibv_unimport_dm() = refused::nothing;
     ibv_free_buf() = refused::nothing;
+}
+
+// Functions of libc that look for files of adapters.
+export! {
+    open(path: *const c_char, flags: c_int, mode: libc::mode_t) -> c_int = calls::open;
+    open64(path: *const c_char, flags: c_int, mode: libc::mode_t) -> c_int = calls::open;
+    openat(dir: c_int, path: *const c_char, flags: c_int, mode: libc::mode_t) -> c_int = calls::openat;
+    openat64(dir: c_int, path: *const c_char, flags: c_int, mode: libc::mode_t) -> c_int = calls::openat;
+    fopen(path: *const c_char, mode: *const c_char) -> *mut libc::FILE = calls::fopen;
+    fopen64(path: *const c_char, mode: *const c_char) -> *mut libc::FILE = calls::fopen;
+    access(path: *const c_char, mode: c_int) -> c_int = calls::access;
+    stat(path: *const c_char, to: *mut libc::stat) -> c_int = calls::stat;
+    stat64(path: *const c_char, to: *mut libc::stat) -> c_int = calls::stat;
+    lstat(path: *const c_char, to: *mut libc::stat) -> c_int = calls::lstat;
+    lstat64(path: *const c_char, to: *mut libc::stat) -> c_int = calls::lstat;
+    __xstat(version: c_int, path: *const c_char, to: *mut libc::stat) -> c_int = calls::xstat;
+    __xstat64(version: c_int, path: *const c_char, to: *mut libc::stat) -> c_int = calls::xstat;
+    __lxstat(version: c_int, path: *const c_char, to: *mut libc::stat) -> c_int = calls::lxstat;
+    __lxstat64(version: c_int, path: *const c_char, to: *mut libc::stat) -> c_int = calls::lxstat;
+    realpath(path: *const c_char, to: *mut c_char) -> *mut c_char = calls::realpath;
+    readlink(path: *const c_char, to: *mut c_char, len: usize) -> ssize_t = calls::readlink;
+    opendir(path: *const c_char) -> *mut libc::DIR = calls::opendir;
+    closedir(of: *mut libc::DIR) -> c_int = calls::closedir;
 }

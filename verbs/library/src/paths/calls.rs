@@ -1,0 +1,277 @@
+//! Functions of libc: each looks whether a path is here, and else calls the one that comes after this library.
+
+use super::tree::{Found, Node, find, may_be_here};
+use super::{CONNECTION_MANAGER, open_connection_manager, real};
+use crate::entry::guard::{count, pointer};
+use angara_hca::{Errno, Result};
+use libc::{DIR, FILE, c_char, c_int, mode_t, ssize_t};
+use rustix::fd::{IntoRawFd, OwnedFd};
+use rustix::fs::{MemfdFlags, Mode, OFlags, SeekFrom};
+use std::ffi::{CStr, CString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+/// The path if it may be one of ours.
+///
+/// # Safety
+/// Null or a string.
+unsafe fn ours<'a>(path: *const c_char) -> Option<&'a str> {
+    if path.is_null() {
+        return None;
+    }
+    // SAFETY: the caller promises it.
+    let path = unsafe { CStr::from_ptr(path) };
+    path.to_str().ok().filter(|path| may_be_here(path.as_bytes()))
+}
+
+/// What is at a path, if it is here.
+///
+/// # Safety
+/// Null or a string.
+unsafe fn here(path: *const c_char, follow: bool) -> Option<Found> {
+    // SAFETY: the caller promises it.
+    let path = unsafe { ours(path) }?;
+    std::panic::catch_unwind(|| find(path, follow)).ok().flatten()
+}
+
+/// A file in memory, which stands at its beginning.
+fn file(text: &str, flags: MemfdFlags) -> Result<OwnedFd> {
+    let fd = rustix::fs::memfd_create(c"sysfs", flags)?;
+    let mut rest = text.as_bytes();
+    while !rest.is_empty() {
+        rest = &rest[rustix::io::write(&fd, rest)?..];
+    }
+    rustix::fs::seek(&fd, SeekFrom::Start(0))?;
+    Ok(fd)
+}
+
+fn opened(node: &Node, flags: c_int) -> Result<OwnedFd> {
+    let memfd = if flags & libc::O_CLOEXEC != 0 { MemfdFlags::CLOEXEC } else { MemfdFlags::empty() };
+    let is_to_write = flags & libc::O_ACCMODE != libc::O_RDONLY;
+    match node {
+        Node::File(_) if is_to_write => Err(Errno::ACCESS),
+        Node::File(text) => file(text, memfd),
+        // What it is for, this library does without it.
+        Node::Device(_) => rustix::fs::open(c"/dev/null", OFlags::from_bits_retain(flags as u32), Mode::empty()),
+        Node::Folder(_) if is_to_write => Err(Errno::ISDIR),
+        Node::Folder(names) => {
+            folder(names, |at| rustix::fs::open(at, OFlags::from_bits_retain(flags as u32), Mode::empty()))
+        }
+        Node::Link(_) => Err(Errno::LOOP),
+    }
+}
+
+/// A folder for as long as `with` takes, or until somebody removes it who is given its path.
+fn folder<T>(names: &[String], with: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
+    let at = make_folder(names)?;
+    let done = with(&at);
+    let _ = std::fs::remove_dir_all(&at);
+    done
+}
+
+fn make_folder(names: &[String]) -> Result<PathBuf> {
+    let pattern = std::env::temp_dir().join("angara-sysfs-XXXXXX");
+    let mut pattern = CString::new(pattern.as_os_str().as_bytes()).map_err(|_| Errno::INVAL)?.into_bytes_with_nul();
+    // SAFETY: a string that ends as it should.
+    if unsafe { libc::mkdtemp(pattern.as_mut_ptr().cast()) }.is_null() {
+        return Err(Errno::NOENT);
+    }
+    pattern.pop();
+    let at = PathBuf::from(std::ffi::OsStr::from_bytes(&pattern));
+    for name in names {
+        std::fs::create_dir(at.join(name)).map_err(|_| Errno::NOENT)?;
+    }
+    Ok(at)
+}
+
+/// # Safety
+/// That of `open`.
+unsafe fn open_here(path: *const c_char, flags: c_int) -> Option<c_int> {
+    // SAFETY: the caller promises it.
+    let name = unsafe { ours(path) }?;
+    if name == CONNECTION_MANAGER {
+        return open_connection_manager().map(|fd| count(|| Ok(fd?.into_raw_fd())));
+    }
+    // SAFETY: the caller promises it.
+    let found = unsafe { here(path, flags & libc::O_NOFOLLOW == 0) }?;
+    Some(count(|| Ok(opened(&found.node, flags)?.into_raw_fd())))
+}
+
+/// `open` and `open64`.
+///
+/// # Safety
+/// That of libc.
+pub unsafe extern "C" fn open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
+    // SAFETY: the caller promises it.
+    unsafe { open_here(path, flags).unwrap_or_else(|| real::open(path, flags, mode)) }
+}
+
+/// `openat` and `openat64`.
+///
+/// # Safety
+/// That of libc.
+pub unsafe extern "C" fn openat(dir: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
+    // SAFETY: the caller promises it.
+    unsafe { open_here(path, flags).unwrap_or_else(|| real::openat(dir, path, flags, mode)) }
+}
+
+/// `fopen` and `fopen64`.
+///
+/// # Safety
+/// That of libc.
+pub unsafe extern "C" fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE {
+    // SAFETY: the caller promises it.
+    let Some(found) = (unsafe { here(path, true) }) else { return unsafe { real::fopen(path, mode) } };
+    pointer(|| {
+        // SAFETY: a mode is a string.
+        let flags = if unsafe { *mode } as u8 == b'r' { libc::O_RDONLY } else { libc::O_RDWR };
+        let fd = opened(&found.node, flags)?.into_raw_fd();
+        // SAFETY: the descriptor is open, and nobody else's.
+        Ok(unsafe { libc::fdopen(fd, mode) })
+    })
+}
+
+/// `access`.
+///
+/// # Safety
+/// That of libc.
+pub unsafe extern "C" fn access(path: *const c_char, mode: c_int) -> c_int {
+    // SAFETY: the caller promises it.
+    let Some(found) = (unsafe { here(path, true) }) else { return unsafe { real::access(path, mode) } };
+    count(|| match found.node {
+        Node::Device(_) if mode & libc::X_OK == 0 => Ok(0),
+        Node::Folder(_) if mode & libc::W_OK == 0 => Ok(0),
+        _ if mode & (libc::W_OK | libc::X_OK) == 0 => Ok(0),
+        _ => Err(Errno::ACCESS),
+    })
+}
+
+/// # Safety
+/// That of `stat`.
+unsafe fn stat_of(path: *const c_char, to: *mut libc::stat, follow: bool) -> c_int {
+    // SAFETY: the caller promises it.
+    let Some(found) = (unsafe { here(path, follow) }) else {
+        let flags = if follow { 0 } else { libc::AT_SYMLINK_NOFOLLOW };
+        // SAFETY: the caller promises it.
+        return unsafe { libc::fstatat(libc::AT_FDCWD, path, to, flags) };
+    };
+    let (mode, len, device) = match &found.node {
+        Node::File(_) => (libc::S_IFREG | 0o444, 4096, 0),
+        Node::Link(to) => (libc::S_IFLNK | 0o777, to.len(), 0),
+        Node::Device(minor) => (libc::S_IFCHR | 0o666, 0, libc::makedev(231, *minor)),
+        Node::Folder(_) => (libc::S_IFDIR | 0o755, 0, 0),
+    };
+    // SAFETY: a struct of numbers.
+    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+    (stat.st_mode, stat.st_size, stat.st_rdev) = (mode, len as libc::off_t, device);
+    (stat.st_nlink, stat.st_blksize) = (1, 4096);
+    // SAFETY: the caller promises it.
+    unsafe { *to = stat };
+    0
+}
+
+/// `stat` and `stat64`.
+///
+/// # Safety
+/// That of libc.
+pub unsafe extern "C" fn stat(path: *const c_char, to: *mut libc::stat) -> c_int {
+    // SAFETY: the caller promises it.
+    unsafe { stat_of(path, to, true) }
+}
+
+/// `lstat` and `lstat64`.
+///
+/// # Safety
+/// That of libc.
+pub unsafe extern "C" fn lstat(path: *const c_char, to: *mut libc::stat) -> c_int {
+    // SAFETY: the caller promises it.
+    unsafe { stat_of(path, to, false) }
+}
+
+/// `__xstat` and `__xstat64`, which programs call that were built with glibc 2.32 or older.
+///
+/// # Safety
+/// That of libc.
+pub unsafe extern "C" fn xstat(_version: c_int, path: *const c_char, to: *mut libc::stat) -> c_int {
+    // SAFETY: the caller promises it.
+    unsafe { stat_of(path, to, true) }
+}
+
+/// `__lxstat` and `__lxstat64`.
+///
+/// # Safety
+/// That of libc.
+pub unsafe extern "C" fn lxstat(_version: c_int, path: *const c_char, to: *mut libc::stat) -> c_int {
+    // SAFETY: the caller promises it.
+    unsafe { stat_of(path, to, false) }
+}
+
+/// `realpath`.
+///
+/// # Safety
+/// That of libc.
+pub unsafe extern "C" fn realpath(path: *const c_char, to: *mut c_char) -> *mut c_char {
+    // SAFETY: the caller promises it.
+    let Some(found) = (unsafe { here(path, true) }) else { return unsafe { real::realpath(path, to) } };
+    pointer(|| {
+        let at = CString::new(found.at.as_os_str().as_bytes()).map_err(|_| Errno::INVAL)?;
+        // SAFETY: there is room for the longest path, or none and the caller frees what it gets.
+        Ok(unsafe { if to.is_null() { libc::strdup(at.as_ptr()) } else { libc::strcpy(to, at.as_ptr()) } })
+    })
+}
+
+/// `readlink`.
+///
+/// # Safety
+/// That of libc.
+pub unsafe extern "C" fn readlink(path: *const c_char, to: *mut c_char, len: usize) -> ssize_t {
+    // SAFETY: the caller promises it.
+    let Some(found) = (unsafe { here(path, false) }) else { return unsafe { real::readlink(path, to, len) } };
+    let given = count(|| {
+        let Node::Link(target) = &found.node else { return Err(Errno::INVAL) };
+        let given = target.len().min(len);
+        // SAFETY: there is room for `len` bytes.
+        unsafe { std::ptr::copy_nonoverlapping(target.as_ptr().cast(), to, given) };
+        Ok(given as c_int)
+    });
+    given as ssize_t
+}
+
+/// Folders that are open, with what they stand for in the meantime.
+static OPEN: Mutex<Vec<(usize, PathBuf)>> = Mutex::new(Vec::new());
+
+/// `opendir`.
+///
+/// # Safety
+/// That of libc.
+pub unsafe extern "C" fn opendir(path: *const c_char) -> *mut DIR {
+    // SAFETY: the caller promises it.
+    let Some(found) = (unsafe { here(path, true) }) else { return unsafe { real::opendir(path) } };
+    pointer(|| {
+        let Node::Folder(names) = &found.node else { return Err(Errno::NOTDIR) };
+        let at = make_folder(names)?;
+        let name = CString::new(at.as_os_str().as_bytes()).map_err(|_| Errno::INVAL)?;
+        // SAFETY: a string.
+        let dir = unsafe { real::opendir(name.as_ptr()) };
+        OPEN.lock().unwrap_or_else(PoisonError::into_inner).push((dir.addr(), at));
+        Ok(dir)
+    })
+}
+
+/// `closedir`.
+///
+/// # Safety
+/// That of libc.
+pub unsafe extern "C" fn closedir(of: *mut DIR) -> c_int {
+    let at = {
+        let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        open.iter().position(|(dir, _)| *dir == of.addr()).map(|index| open.swap_remove(index).1)
+    };
+    // SAFETY: the caller promises it.
+    let closed = unsafe { real::closedir(of) };
+    if let Some(at) = at {
+        let _ = std::fs::remove_dir_all(at);
+    }
+    closed
+}
