@@ -52,7 +52,7 @@ impl Tree {
         }
     }
 
-    fn port(&mut self, folder: &str, adapter: &Adapter) {
+    fn port(&mut self, folder: &str, adapter: &'static Adapter) {
         let is_up = adapter.with(|hca| hca.network().is_up());
         let (state, physical) = if is_up { ("4: ACTIVE", "5: LinkUp") } else { ("1: DOWN", "3: Disabled") };
         let (link, lids) = match adapter.link() {
@@ -82,7 +82,7 @@ impl Tree {
         }
     }
 
-    fn adapter(&mut self, index: usize, adapter: &Adapter) {
+    fn adapter(&mut self, index: usize, adapter: &'static Adapter) {
         let (name, uverbs, device) = (adapter.name(), format!("uverbs{index}"), format!("{DEVICES}/hca{index}"));
         let (ib, verbs) = (format!("{device}/infiniband/{name}"), format!("{device}/infiniband_verbs/{uverbs}"));
         let guid = groups(&guid(adapter.node()).to_be_bytes());
