@@ -11,19 +11,24 @@ const LIBC: [(&str, &str, &str); 6] = [
     ("x86_64", "GLIBC_2.2.5", "open open64 fopen fopen64 access opendir closedir readlink"),
     ("x86_64", "GLIBC_2.2.5", "__xstat __xstat64 __lxstat __lxstat64"),
     ("x86_64", "GLIBC_2.3", "realpath"),
-    ("x86_64", "GLIBC_2.4", "openat openat64"),
-    ("aarch64", "GLIBC_2.17", "open open64 fopen fopen64 access opendir closedir readlink realpath openat openat64"),
+    ("x86_64", "GLIBC_2.4", "openat openat64 faccessat"),
+    (
+        "aarch64",
+        "GLIBC_2.17",
+        "open open64 fopen fopen64 access opendir closedir readlink realpath openat openat64 faccessat",
+    ),
     ("aarch64", "GLIBC_2.17", "__xstat __xstat64 __lxstat __lxstat64"),
 ];
 
 /// The same for all processors.
-const LIBC_LATER: (&str, &str) = ("GLIBC_2.33", "stat stat64 lstat lstat64");
+const LIBC_LATER: [(&str, &str); 2] =
+    [("GLIBC_2.28", "statx"), ("GLIBC_2.33", "stat stat64 lstat lstat64 fstatat fstatat64")];
 
 /// The part of the version script for functions of libc.
 fn libc(processor: &str) -> String {
     let mut versions = BTreeMap::<&str, String>::new();
     let own = LIBC.iter().filter(|(of, ..)| *of == processor).map(|(_, version, names)| (*version, *names));
-    for (version, names) in own.chain([LIBC_LATER]) {
+    for (version, names) in own.chain(LIBC_LATER) {
         let all = versions.entry(version).or_default();
         names.split(' ').for_each(|name| *all += &format!(" {name};"));
     }

@@ -229,6 +229,10 @@ export! {
     fopen(path: *const c_char, mode: *const c_char) -> *mut libc::FILE = calls::fopen;
     fopen64(path: *const c_char, mode: *const c_char) -> *mut libc::FILE = calls::fopen;
     access(path: *const c_char, mode: c_int) -> c_int = calls::access;
+    faccessat(dir: c_int, path: *const c_char, mode: c_int, flags: c_int) -> c_int = calls::faccessat;
+    fstatat(dir: c_int, path: *const c_char, to: *mut libc::stat, flags: c_int) -> c_int = calls::fstatat;
+    fstatat64(dir: c_int, path: *const c_char, to: *mut libc::stat, flags: c_int) -> c_int = calls::fstatat;
+    statx(dir: c_int, path: *const c_char, flags: c_int, mask: u32, to: *mut libc::statx) -> c_int = calls::statx;
     stat(path: *const c_char, to: *mut libc::stat) -> c_int = calls::stat;
     stat64(path: *const c_char, to: *mut libc::stat) -> c_int = calls::stat;
     lstat(path: *const c_char, to: *mut libc::stat) -> c_int = calls::lstat;

@@ -132,6 +132,16 @@ pub unsafe extern "C" fn fopen(path: *const c_char, mode: *const c_char) -> *mut
     })
 }
 
+/// Whether a node may be used so.
+fn allows(node: &Node, mode: c_int) -> Result<c_int> {
+    let not = match node {
+        Node::Device(_) => libc::X_OK,
+        Node::Folder(_) => libc::W_OK,
+        _ => libc::W_OK | libc::X_OK,
+    };
+    if mode & not == 0 { Ok(0) } else { Err(Errno::ACCESS) }
+}
+
 /// `access`.
 ///
 /// # Safety
@@ -139,36 +149,89 @@ pub unsafe extern "C" fn fopen(path: *const c_char, mode: *const c_char) -> *mut
 pub unsafe extern "C" fn access(path: *const c_char, mode: c_int) -> c_int {
     // SAFETY: the caller promises it.
     let Some(found) = (unsafe { here(path, true) }) else { return unsafe { real::access(path, mode) } };
-    count(|| match found.node {
-        Node::Device(_) if mode & libc::X_OK == 0 => Ok(0),
-        Node::Folder(_) if mode & libc::W_OK == 0 => Ok(0),
-        _ if mode & (libc::W_OK | libc::X_OK) == 0 => Ok(0),
-        _ => Err(Errno::ACCESS),
-    })
+    count(|| allows(&found.node, mode))
+}
+
+/// `faccessat`.
+///
+/// # Safety
+/// That of libc.
+pub unsafe extern "C" fn faccessat(dir: c_int, path: *const c_char, mode: c_int, flags: c_int) -> c_int {
+    // SAFETY: the caller promises it.
+    let Some(found) = (unsafe { here(path, true) }) else { return unsafe { real::faccessat(dir, path, mode, flags) } };
+    count(|| allows(&found.node, mode))
+}
+
+/// Mode, bytes and minor number of what `stat` is asked about.
+fn facts(node: &Node) -> (u32, usize, Option<u32>) {
+    match node {
+        Node::File(_) => (libc::S_IFREG | 0o444, 4096, None),
+        Node::Link(to) => (libc::S_IFLNK | 0o777, to.len(), None),
+        Node::Device(minor) => (libc::S_IFCHR | 0o666, 0, Some(*minor)),
+        Node::Folder(_) => (libc::S_IFDIR | 0o755, 0, None),
+    }
+}
+
+/// The major number of devices.
+const MAJOR: u32 = 231;
+
+/// `fstatat` and `fstatat64`.
+///
+/// # Safety
+/// That of libc.
+pub unsafe extern "C" fn fstatat(dir: c_int, path: *const c_char, to: *mut libc::stat, flags: c_int) -> c_int {
+    // SAFETY: the caller promises it.
+    let Some(found) = (unsafe { here(path, flags & libc::AT_SYMLINK_NOFOLLOW == 0) }) else {
+        // SAFETY: the caller promises it.
+        return unsafe { real::fstatat(dir, path, to, flags) };
+    };
+    let (mode, len, minor) = facts(&found.node);
+    // SAFETY: a struct of numbers.
+    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+    (stat.st_mode, stat.st_size) = (mode, len as libc::off_t);
+    stat.st_rdev = minor.map_or(0, |minor| libc::makedev(MAJOR, minor));
+    (stat.st_nlink, stat.st_blksize) = (1, 4096);
+    // SAFETY: the caller promises it.
+    unsafe { *to = stat };
+    0
+}
+
+/// `statx`.
+///
+/// # Safety
+/// That of libc.
+pub unsafe extern "C" fn statx(
+    dir: c_int,
+    path: *const c_char,
+    flags: c_int,
+    mask: u32,
+    to: *mut libc::statx,
+) -> c_int {
+    // SAFETY: the caller promises it.
+    let Some(found) = (unsafe { here(path, flags & libc::AT_SYMLINK_NOFOLLOW == 0) }) else {
+        // SAFETY: the caller promises it.
+        return unsafe { real::statx(dir, path, flags, mask, to) };
+    };
+    let (mode, len, minor) = facts(&found.node);
+    // SAFETY: a struct of numbers.
+    let mut stat: libc::statx = unsafe { std::mem::zeroed() };
+    stat.stx_mask = libc::STATX_BASIC_STATS;
+    (stat.stx_mode, stat.stx_size) = (mode as u16, len as u64);
+    (stat.stx_nlink, stat.stx_blksize) = (1, 4096);
+    if let Some(minor) = minor {
+        (stat.stx_rdev_major, stat.stx_rdev_minor) = (MAJOR, minor);
+    }
+    // SAFETY: the caller promises it.
+    unsafe { *to = stat };
+    0
 }
 
 /// # Safety
 /// That of `stat`.
 unsafe fn stat_of(path: *const c_char, to: *mut libc::stat, follow: bool) -> c_int {
+    let flags = if follow { 0 } else { libc::AT_SYMLINK_NOFOLLOW };
     // SAFETY: the caller promises it.
-    let Some(found) = (unsafe { here(path, follow) }) else {
-        let flags = if follow { 0 } else { libc::AT_SYMLINK_NOFOLLOW };
-        // SAFETY: the caller promises it.
-        return unsafe { libc::fstatat(libc::AT_FDCWD, path, to, flags) };
-    };
-    let (mode, len, device) = match &found.node {
-        Node::File(_) => (libc::S_IFREG | 0o444, 4096, 0),
-        Node::Link(to) => (libc::S_IFLNK | 0o777, to.len(), 0),
-        Node::Device(minor) => (libc::S_IFCHR | 0o666, 0, libc::makedev(231, *minor)),
-        Node::Folder(_) => (libc::S_IFDIR | 0o755, 0, 0),
-    };
-    // SAFETY: a struct of numbers.
-    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
-    (stat.st_mode, stat.st_size, stat.st_rdev) = (mode, len as libc::off_t, device);
-    (stat.st_nlink, stat.st_blksize) = (1, 4096);
-    // SAFETY: the caller promises it.
-    unsafe { *to = stat };
-    0
+    unsafe { fstatat(libc::AT_FDCWD, path, to, flags) }
 }
 
 /// `stat` and `stat64`.

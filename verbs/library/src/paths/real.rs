@@ -44,6 +44,9 @@ next! {
     openat(dir: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int;
     fopen(path: *const c_char, mode: *const c_char) -> *mut FILE;
     access(path: *const c_char, mode: c_int) -> c_int;
+    faccessat(dir: c_int, path: *const c_char, mode: c_int, flags: c_int) -> c_int;
+    fstatat(dir: c_int, path: *const c_char, to: *mut libc::stat, flags: c_int) -> c_int;
+    statx(dir: c_int, path: *const c_char, flags: c_int, mask: u32, to: *mut libc::statx) -> c_int;
     realpath(path: *const c_char, to: *mut c_char) -> *mut c_char;
     opendir(path: *const c_char) -> *mut DIR;
     closedir(of: *mut DIR) -> c_int;
