@@ -83,6 +83,7 @@ fn a_command_whose_program_is_not_built_or_not_installed() {
         (&["sim", "run"][..], "angara-sim", "sim"),
         (&["plan", "--help"], "angara-sim", "sim"),
         (&["help", "top"], "angara-top", "top"),
+        (&["verbs", "--", "true"], "angara-verbs", "verbs"),
         (&["whatif", "-n", "2", "true"], "angara-whatif", "whatif"),
     ] {
         let build = format!("cargo build --release -p angara-commands-{package}");
