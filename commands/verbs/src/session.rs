@@ -105,7 +105,7 @@ impl Place {
             )
         };
         let child = command.spawn().map_err(failed)?;
-        Ok(code(self.wait(child, &mut signals).await.map_err(failed)?))
+        Ok(code(self.wait(child, program.shell, &mut signals).await.map_err(failed)?))
     }
 
     /// Says what is there now.
@@ -132,7 +132,7 @@ impl Place {
     }
 
     /// Waits for the command, and passes on signals that it does not get by itself.
-    async fn wait(&mut self, mut child: Child, signals: &mut Signals) -> std::io::Result<ExitStatus> {
+    async fn wait(&mut self, mut child: Child, shell: bool, signals: &mut Signals) -> std::io::Result<ExitStatus> {
         let pid = child.id().and_then(|pid| Pid::from_raw(pid as i32));
         let mut limit: Option<Instant> = None;
         loop {
@@ -144,7 +144,10 @@ impl Place {
                     if typed && in_foreground() {
                         continue;
                     }
-                    if let (Some(pid), Some(signal)) = (pid, Signal::from_named_raw(signal)) {
+                    let known = Signal::from_named_raw(signal);
+                    // A shell that waits for a line ignores SIGTERM.
+                    let known = if shell && known == Some(Signal::TERM) { Some(Signal::HUP) } else { known };
+                    if let (Some(pid), Some(signal)) = (pid, known) {
                         let _ = kill_process(pid, signal);
                     }
                     if !typed {
@@ -251,7 +254,12 @@ mod tests {
     fn users_of_a_daemon_are_those_who_were_told_of_it() {
         let dir = Path::new("/tmp/angara-no-such-directory-of-a-daemon");
         let mut child = std::process::Command::new("sleep").arg("300").env(ENV_RUNTIME_DIR, dir).spawn().unwrap();
-        let found: Vec<i32> = users(dir).iter().map(|user| user.pid).collect();
+        // The kernel shows the environment of a program a moment after it has begun.
+        let limit = std::time::Instant::now() + Duration::from_secs(60);
+        let mut found: Vec<i32> = Vec::new();
+        while found.is_empty() && std::time::Instant::now() < limit {
+            found = users(dir).iter().map(|user| user.pid).collect();
+        }
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(found, [child.id() as i32]);
