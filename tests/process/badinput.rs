@@ -136,6 +136,7 @@ fn an_option_that_resembles_none() {
         ("angara", &["run", "--bogus", "-n", "2", "true"], "angara run [OPTIONS] --np <N> <PROG [ARGS]>..."),
         ("angara", &["run", "--bogus"], "angara run [OPTIONS] --np <N> <PROG [ARGS]>..."),
         ("oshrun", &["--bogus"], "oshrun [OPTIONS] --np <N> <PROG [ARGS]>..."),
+        ("angara", &["verbs", "--bogus"], "angara verbs [OPTIONS] [COMMAND]..."),
         ("angara", &["whatif", "--bogus"], "angara whatif [OPTIONS] --np <LIST> <PROG [ARGS]>..."),
         ("angara", &["plan", "barrier", "--bogus"], "angara plan barrier [OPTIONS]"),
     ] {

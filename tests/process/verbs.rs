@@ -230,6 +230,9 @@ fn a_daemon_that_is_there_stays() {
             assert_eq!(set[name], value, "{name}: {done}");
         }
     }
+    let mut sh = test.command("sh");
+    sh.args(["-c", r#""$0" verbs --env > /dev/full"#]).arg(&angara);
+    test.run(sh).failure(&["cannot write to standard output"]);
     assert_eq!(daemon.status().nodes, 4, "it goes on");
     daemon.shutdown();
     test.assert_clean();
@@ -247,7 +250,7 @@ fn refusals_name_the_remedy() {
     fails(&["--env", "--torus", "4x4"], 2, &["--torus", "leave --torus out"]);
     fails(&["--runtime-dir", "/x", "--machine", "desmos"], 2, &["--machine", "leave --runtime-dir out"]);
     fails(&["--name", "../x", "true"], 2, &["../x", "letters, digits"]);
-    fails(&["--nodes", "0,1", "--name", "hca", "true"], 2, &["`hca`", "--name hca0"]);
+    fails(&["--memory", "direct", "--path", "ring", "true"], 2, &["--path ring sends everything", "leave one"]);
     fails(&["--node", "8", "true"], 2, &["no node 8", "0 to 7"]);
     fails(&["--domain", "a b", "true"], 2, &["a b", "1 to 64 letters"]);
     fails(&["--fault", "link 9,9,9 +X down", "true"], 2, &["9,9,9"]);

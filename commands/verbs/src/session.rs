@@ -1,7 +1,7 @@
 //! A command with adapters: its daemon, its end, and what is left then.
 
+use crate::args::VerbsArgs;
 use crate::program::Program;
-use crate::{VerbsArgs, environment};
 use angara_control::daemon::{Control, Private, runtime};
 use angara_control::error::Failed;
 use angara_control::exec::Exec;
@@ -81,7 +81,7 @@ impl Place {
         (program, status): (&Program, &Status),
     ) -> Result<u8, Failed> {
         let dir = self.dir.clone();
-        let environment = environment(args, network.path, library, &dir);
+        let environment = args.environment(network.path, library, &dir);
         environment.fits(status.shape)?;
         self.break_links(&args.faults, &status.shape).await?;
         if args.verbose || program.shell {

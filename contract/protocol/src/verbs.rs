@@ -19,5 +19,5 @@ pub const ENV_VERBOSE: &str = "ANGARA_VERBS_VERBOSE";
 pub const DOMAIN: &str = "verbs";
 /// The first device unless told otherwise.
 pub const NAME: &str = "angara0";
-/// Longest name of a device, as programs have room for it.
-pub const NAME_MAX: usize = 63;
+/// Longest name of the first device: programs have room for 63 bytes, and others may get a longer number.
+pub const NAME_MAX: usize = 60;
