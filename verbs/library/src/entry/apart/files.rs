@@ -1,6 +1,6 @@
 //! Files of sysfs, as far as other libraries read them through this one.
 
-use super::guard::{count, value};
+use crate::entry::guard::{count, value};
 use crate::paths;
 use angara_hca::{Errno, Result};
 use libc::{c_char, c_int};
