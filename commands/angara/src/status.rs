@@ -157,7 +157,9 @@ fn candidates() -> Vec<PathBuf> {
         private.sort();
         dirs.extend(private);
     }
-    dirs.dedup();
+    // A private daemon's environment names its directory, too.
+    let mut seen = std::collections::HashSet::new();
+    dirs.retain(|dir| seen.insert(dir.clone()));
     dirs
 }
 

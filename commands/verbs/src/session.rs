@@ -21,6 +21,9 @@ use std::time::Duration;
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep, sleep_until};
 
+/// Channels of a node: a domain has seats for half of them. Of few seats each pair has room for longer messages.
+const CHANNELS: &str = "32";
+
 /// Time for the command to end after a signal that asks it to.
 const END: Duration = Duration::from_secs(10);
 /// Time for processes to end that the command has left behind: often its last one has just got what it waited for.
@@ -60,7 +63,9 @@ impl Place {
         let (dir, mut private) = match &args.runtime_dir {
             Some(dir) => (absolute(dir)?, None),
             None => {
-                let private = Private::start(network.shape, network.daemon_options()).await?;
+                let mut options = network.daemon_options();
+                options.extend(["--channels", CHANNELS].map(Into::into));
+                let private = Private::start(network.shape, options).await?;
                 (private.dir.clone(), Some(private))
             }
         };

@@ -4,12 +4,13 @@ use crate::completion::{Completion, Status};
 use crate::event::Event;
 use crate::handles::{Cq, Pd, Qp, Srq};
 use crate::network::{Memory, Network, NotSent, Peer, Piece};
+use crate::numbers::ByNumber;
 use crate::objects::{Armed, CompletionQueue, Entry, SharedReceiveQueue};
 use crate::region::{Region, access};
 use crate::request::{Element, Payload, ReceiveRequest};
 use crate::wire::{Head, Packet};
 use smallvec::SmallVec;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 /// Messages to nobody's queue pair that wait at most. More are dropped: their receivers ask again.
 const STRAYS: usize = 4096;
@@ -19,9 +20,9 @@ pub(crate) type Pieces = SmallVec<[Piece; 2]>;
 pub(crate) struct Core<N, M> {
     pub(crate) network: N,
     pub(crate) memory: M,
-    pub(crate) regions: HashMap<u32, Region>,
-    pub(crate) cqs: HashMap<Cq, CompletionQueue>,
-    pub(crate) srqs: HashMap<Srq, SharedReceiveQueue>,
+    pub(crate) regions: ByNumber<u32, Region>,
+    pub(crate) cqs: ByNumber<Cq, CompletionQueue>,
+    pub(crate) srqs: ByNumber<Srq, SharedReceiveQueue>,
     pub(crate) events: Vec<Event>,
     /// Messages from this adapter to itself.
     pub(crate) local: VecDeque<Vec<u8>>,
@@ -41,9 +42,9 @@ impl<N: Network, M: Memory> Core<N, M> {
         Core {
             network,
             memory,
-            regions: HashMap::new(),
-            cqs: HashMap::new(),
-            srqs: HashMap::new(),
+            regions: ByNumber::default(),
+            cqs: ByNumber::default(),
+            srqs: ByNumber::default(),
             events: Vec::new(),
             local: VecDeque::new(),
             strays: VecDeque::new(),

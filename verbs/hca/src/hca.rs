@@ -8,28 +8,33 @@ use crate::ends::Pair;
 use crate::event::Event;
 use crate::handles::{Cq, Pd, Qp, Srq};
 use crate::network::{Memory, Network, Peer};
+use crate::numbers::ByNumber;
 use crate::objects::{Armed, CompletionQueue, SharedReceiveQueue, SrqAttributes, limits};
 use crate::pair::{Attributes, Init, State, Transport};
 use crate::region::{Region, RegionChange, access};
 use crate::request::{ReceiveRequest, SendRequest};
 use crate::wire::{Head, Outcome, Packet, decode};
 use rustix::io::Errno;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashSet, VecDeque};
 
 /// Messages taken from the network at a time.
 const BATCH: usize = 32;
+/// Of so many looks at time limits one looks at the clock.
+const LOOKS: u32 = 16;
 /// The first numbers of queue pairs are those of management, which programs do not have.
 const FIRST_NUMBER: u32 = 16;
 
 /// An adapter at a network, for the memory of one process.
 pub struct Hca<N, M> {
     core: Core<N, M>,
-    pairs: HashMap<Qp, Pair>,
+    pairs: ByNumber<Qp, Pair>,
     pds: HashSet<Pd>,
     /// Numbers given so far, of each kind: they stay invalid for long after use.
     given: Given,
     random: Box<dyn FnMut() -> u32 + Send>,
     was_up: bool,
+    /// Looks at the time so far.
+    looks: u32,
     /// Messages of a batch, and where each one ends.
     inbox: (Vec<u8>, Vec<(Peer, usize)>),
 }
@@ -58,9 +63,10 @@ impl<N: Network, M: Memory> Hca<N, M> {
         Hca {
             was_up: network.is_up(),
             core: Core::new(network, memory),
-            pairs: HashMap::new(),
+            pairs: ByNumber::default(),
             pds: HashSet::new(),
             given: Given::default(),
+            looks: 0,
             random,
             inbox: Default::default(),
         }
@@ -100,12 +106,12 @@ impl<N: Network, M: Memory> Hca<N, M> {
             self.take_message(*from, &bytes[begin..*end]);
             begin = *end;
         }
+        let done = !ends.is_empty() || !self.core.local.is_empty();
         // Those of this batch: what they cause comes with the next.
-        let local = std::mem::take(&mut self.core.local);
-        let me = self.core.network.me();
-        let done = !ends.is_empty() || !local.is_empty();
-        for message in local {
-            self.take_message(me, &message);
+        for _ in 0..self.core.local.len() {
+            if let Some(message) = self.core.local.pop_front() {
+                self.take_message(self.core.network.me(), &message);
+            }
         }
         self.inbox = (bytes, ends);
         done
@@ -165,6 +171,14 @@ impl<N: Network, M: Memory> Hca<N, M> {
 
     /// Looks at the time limits of those who wait, and at the node.
     fn look(&mut self) -> bool {
+        if self.core.next_look == u64::MAX {
+            return false;
+        }
+        // A clock takes longer than all else of a look in vain.
+        self.looks = self.looks.wrapping_add(1);
+        if self.core.next_look > 0 && !self.looks.is_multiple_of(LOOKS) {
+            return false;
+        }
         let now = self.core.network.now();
         if now < self.core.next_look {
             return false;

@@ -17,6 +17,7 @@ mod event;
 mod handles;
 mod hca;
 mod network;
+mod numbers;
 mod objects;
 mod pair;
 mod region;

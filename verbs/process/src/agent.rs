@@ -9,6 +9,8 @@ use std::time::Duration;
 /// Looks whether the program still polls come so often, at first and later.
 const NAP: Duration = Duration::from_micros(200);
 const NAP_MOST: Duration = Duration::from_millis(1);
+/// A program that has not polled between so many looks does something else; once, it may have lost its core to another one.
+const TWICE: u32 = 2;
 
 /// Starts the agent of an adapter.
 pub(crate) fn start(adapter: &'static Adapter) -> std::io::Result<()> {
@@ -58,15 +60,13 @@ fn serve(adapter: &'static Adapter) {
 
 /// Returns when the program does not poll any more, or has woken this thread.
 fn stay_away(adapter: &Adapter) {
-    let (mut nap, mut polls) = (NAP, adapter.polls());
+    let (mut nap, mut polls, mut in_vain) = (NAP, adapter.polls(), 0);
     adapter.goes_away();
-    loop {
+    while in_vain < TWICE && !adapter.is_wanted() {
         std::thread::park_timeout(nap);
         let now = adapter.polls();
-        if now == polls || adapter.is_wanted() {
-            adapter.wake_agent();
-            return;
-        }
+        in_vain = if now == polls { in_vain + 1 } else { 0 };
         (polls, nap) = (now, (2 * nap).min(NAP_MOST));
     }
+    adapter.wake_agent();
 }

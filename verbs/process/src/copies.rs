@@ -2,11 +2,12 @@
 
 use angara_hca::{Errno, Piece};
 use rustix::io::Errno as E;
+use smallvec::SmallVec;
 
 /// What a spinning program looks at: the last bytes of what is written.
 const LAST: u64 = 8;
 
-fn vector(pieces: impl Iterator<Item = Piece>) -> Vec<libc::iovec> {
+fn vector(pieces: impl Iterator<Item = Piece>) -> SmallVec<[libc::iovec; 4]> {
     pieces
         .map(|piece| libc::iovec {
             iov_base: std::ptr::without_provenance_mut(piece.at as usize),

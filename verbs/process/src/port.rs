@@ -56,6 +56,8 @@ pub struct Port {
     reach: Vec<Option<Reach>>,
     listeners: [Option<Listener>; LISTENERS_MAX],
     began: Instant,
+    /// A message that has come.
+    message: Vec<u8>,
     /// The job has ended, or the daemon has.
     is_over: bool,
 }
@@ -112,6 +114,7 @@ impl Port {
             reach: vec![None; job.n_pes()],
             listeners: [None; LISTENERS_MAX],
             began: Instant::now(),
+            message: Vec::new(),
             is_over: false,
             mailbox: mail,
             job,
@@ -283,11 +286,11 @@ impl Network for Port {
         if self.is_over {
             return 0;
         }
-        let mut bytes = Vec::new();
+        let bytes = &mut self.message;
         let took = self.mailbox.receive(most, &mut |from, message| {
             bytes.resize(message.len(), 0);
-            message.copy(0, &mut bytes);
-            take(Peer { seat: from.seat, generation: from.generation }, &bytes);
+            message.copy(0, bytes);
+            take(Peer { seat: from.seat, generation: from.generation }, bytes);
         });
         match took {
             Ok(took) => took,
