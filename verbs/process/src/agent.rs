@@ -36,7 +36,8 @@ fn without_signals<T>(start: impl FnOnce() -> T) -> T {
 fn serve(adapter: &'static Adapter) {
     loop {
         let polls = adapter.polls();
-        let ready = || adapter.try_progress() || adapter.polls() != polls;
+        let by_program = || adapter.polls() != polls && !adapter.is_armed();
+        let ready = || by_program() || adapter.progress();
         match adapter.job().wait(ready, &|| format!("messages to the RDMA adapter {}", adapter.name())) {
             Ok(()) | Err(angara::Error::Timeout { .. }) => {}
             // The job or the daemon has ended: every peer is lost.
@@ -47,12 +48,12 @@ fn serve(adapter: &'static Adapter) {
                 });
                 // Queue pairs of now and those to come end in errors.
                 loop {
-                    adapter.try_progress();
+                    adapter.progress();
                     std::thread::sleep(20 * NAP_MOST);
                 }
             }
         }
-        if adapter.polls() != polls {
+        if by_program() {
             stay_away(adapter);
         }
     }
@@ -62,7 +63,7 @@ fn serve(adapter: &'static Adapter) {
 fn stay_away(adapter: &Adapter) {
     let (mut nap, mut polls, mut in_vain) = (NAP, adapter.polls(), 0);
     adapter.goes_away();
-    while in_vain < TWICE && !adapter.is_wanted() {
+    while in_vain < TWICE && !adapter.is_wanted() && !adapter.is_armed() {
         std::thread::park_timeout(nap);
         let now = adapter.polls();
         in_vain = if now == polls { in_vain + 1 } else { 0 };
