@@ -7,6 +7,7 @@
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod abi;
+mod cm;
 pub mod entry;
 pub mod paths;
 mod process;

@@ -10,16 +10,17 @@ use angara_verbs::abi::memory::*;
 use angara_verbs::abi::queues::*;
 use angara_verbs::abi::requests::*;
 use angara_verbs::entry::*;
+use angara_verbs::paths::{calls, descriptors};
 use libc::{c_char, c_int, c_void, ssize_t};
 
 /// Exports functions under names of C. Each calls the one behind `=`, which has the same arguments.
 macro_rules! export {
-    ($($name:ident($($arg:ident: $kind:ty),* $(,)?) $(-> $result:ty)? = $to:path;)*) => {
+    (as $abi:literal: $($name:ident($($arg:ident: $kind:ty),* $(,)?) $(-> $result:ty)? = $to:path;)*) => {
         $(
             /// # Safety
             /// See [`angara_verbs::entry`].
             #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn $name($($arg: $kind),*) $(-> $result)? {
+            pub unsafe extern $abi fn $name($($arg: $kind),*) $(-> $result)? {
                 #[allow(unused_unsafe)]
                 // SAFETY: the caller keeps the same contract.
                 unsafe {
@@ -27,6 +28,9 @@ macro_rules! export {
                 }
             }
         )*
+    };
+    ($($all:tt)*) => {
+        export! { as "C": $($all)* }
     };
 }
 
@@ -217,4 +221,41 @@ export! {
     ibv_unimport_mr() = refused::nothing;
     ibv_unimport_dm() = refused::nothing;
     ibv_free_buf() = refused::nothing;
+}
+
+// Functions of libc that look for files of adapters.
+export! {
+    open(path: *const c_char, flags: c_int, mode: libc::mode_t) -> c_int = calls::open;
+    open64(path: *const c_char, flags: c_int, mode: libc::mode_t) -> c_int = calls::open;
+    openat(dir: c_int, path: *const c_char, flags: c_int, mode: libc::mode_t) -> c_int = calls::openat;
+    openat64(dir: c_int, path: *const c_char, flags: c_int, mode: libc::mode_t) -> c_int = calls::openat;
+    fopen(path: *const c_char, mode: *const c_char) -> *mut libc::FILE = calls::fopen;
+    fopen64(path: *const c_char, mode: *const c_char) -> *mut libc::FILE = calls::fopen;
+    access(path: *const c_char, mode: c_int) -> c_int = calls::access;
+    faccessat(dir: c_int, path: *const c_char, mode: c_int, flags: c_int) -> c_int = calls::faccessat;
+    fstatat(dir: c_int, path: *const c_char, to: *mut libc::stat, flags: c_int) -> c_int = calls::fstatat;
+    fstatat64(dir: c_int, path: *const c_char, to: *mut libc::stat, flags: c_int) -> c_int = calls::fstatat;
+    statx(dir: c_int, path: *const c_char, flags: c_int, mask: u32, to: *mut libc::statx) -> c_int = calls::statx;
+    stat(path: *const c_char, to: *mut libc::stat) -> c_int = calls::stat;
+    stat64(path: *const c_char, to: *mut libc::stat) -> c_int = calls::stat;
+    lstat(path: *const c_char, to: *mut libc::stat) -> c_int = calls::lstat;
+    lstat64(path: *const c_char, to: *mut libc::stat) -> c_int = calls::lstat;
+    __xstat(version: c_int, path: *const c_char, to: *mut libc::stat) -> c_int = calls::xstat;
+    __xstat64(version: c_int, path: *const c_char, to: *mut libc::stat) -> c_int = calls::xstat;
+    __lxstat(version: c_int, path: *const c_char, to: *mut libc::stat) -> c_int = calls::lxstat;
+    __lxstat64(version: c_int, path: *const c_char, to: *mut libc::stat) -> c_int = calls::lxstat;
+    realpath(path: *const c_char, to: *mut c_char) -> *mut c_char = calls::realpath;
+    readlink(path: *const c_char, to: *mut c_char, len: usize) -> ssize_t = calls::readlink;
+    opendir(path: *const c_char) -> *mut libc::DIR = calls::opendir;
+    closedir(of: *mut libc::DIR) -> c_int = calls::closedir;
+}
+
+// Functions of libc on descriptors, in which threads may be cancelled.
+export! { as "C-unwind":
+    fstat(fd: c_int, to: *mut libc::stat) -> c_int = descriptors::fstat;
+    fstat64(fd: c_int, to: *mut libc::stat) -> c_int = descriptors::fstat;
+    __fxstat(version: c_int, fd: c_int, to: *mut libc::stat) -> c_int = descriptors::fxstat;
+    __fxstat64(version: c_int, fd: c_int, to: *mut libc::stat) -> c_int = descriptors::fxstat;
+    write(fd: c_int, from: *const c_void, len: usize) -> ssize_t = descriptors::write;
+    close(fd: c_int) -> c_int = descriptors::close;
 }

@@ -24,7 +24,6 @@ macro_rules! jump {
 global_asm!(
     ".macro angara_function name, to",
     "    .globl \\name",
-    "    .hidden \\name",
     "    .type \\name, %function",
     "\\name:",
     concat!("    ", jump!(), " \\to"),

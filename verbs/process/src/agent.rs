@@ -3,7 +3,7 @@
 //! It sleeps on the memory of its seat, as every wait of the driver does. While the program polls, it does what the agent
 //! would do, and the agent stays away: whoever writes to a seat where somebody sleeps pays for the wake-up.
 
-use crate::adapter::Adapter;
+use crate::adapter::{Adapter, tick};
 use std::time::Duration;
 
 /// Looks whether the program still polls come so often, at first and later.
@@ -34,7 +34,11 @@ fn without_signals<T>(start: impl FnOnce() -> T) -> T {
 fn serve(adapter: &'static Adapter) {
     loop {
         let polls = adapter.polls();
-        let ready = || adapter.try_progress() || adapter.polls() != polls;
+        let ready = || {
+            let done = adapter.try_progress();
+            tick();
+            done || adapter.polls() != polls
+        };
         match adapter.job().wait(ready, &|| format!("messages to the RDMA adapter {}", adapter.name())) {
             Ok(()) | Err(angara::Error::Timeout { .. }) => {}
             // The job or the daemon has ended: every peer is lost.
@@ -46,6 +50,7 @@ fn serve(adapter: &'static Adapter) {
                 // Queue pairs of now and those to come end in errors.
                 loop {
                     adapter.try_progress();
+                    tick();
                     std::thread::sleep(20 * NAP_MOST);
                 }
             }
@@ -62,6 +67,7 @@ fn stay_away(adapter: &Adapter) {
     adapter.goes_away();
     loop {
         std::thread::park_timeout(nap);
+        tick();
         let now = adapter.polls();
         if now == polls || adapter.is_wanted() {
             adapter.wake_agent();

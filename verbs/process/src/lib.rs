@@ -21,7 +21,7 @@ mod port;
 mod settings;
 mod tables;
 
-pub use adapter::{Adapter, Deliver, adapters, deliver_with};
+pub use adapter::{Adapter, Deliver, Tick, adapters, deliver_with, known, tick_with};
 pub use memory::Own;
 pub use port::{Listener, Port};
 pub use settings::{MemoryTier, Settings};

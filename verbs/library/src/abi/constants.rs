@@ -54,8 +54,7 @@ pub mod wc {
     pub const TIMESTAMP: u64 = 1 << 7;
     pub const WALLCLOCK: u64 = 1 << 11;
     /// All that there are.
-    pub const KNOWN: u64 =
-        BYTE_LEN | IMM | QP_NUM | SRC_QP | SLID | SL | DLID_PATH_BITS | TIMESTAMP | WALLCLOCK;
+    pub const KNOWN: u64 = BYTE_LEN | IMM | QP_NUM | SRC_QP | SLID | SL | DLID_PATH_BITS | TIMESTAMP | WALLCLOCK;
 }
 /// Bits of `comp_mask` of `ibv_create_cq_ex`, and of its flags.
 pub const CQ_MASK_FLAGS: u32 = 1;

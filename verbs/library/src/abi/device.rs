@@ -32,8 +32,7 @@ pub struct ibv_context_ops {
     pub poll_cq: Option<unsafe extern "C" fn(*mut ibv_cq, c_int, *mut ibv_wc) -> c_int>,
     pub req_notify_cq: Option<unsafe extern "C" fn(*mut ibv_cq, c_int) -> c_int>,
     pub _compat_cq_srq: [Unused; 7],
-    pub post_srq_recv:
-        Option<unsafe extern "C" fn(*mut ibv_srq, *mut ibv_recv_wr, *mut *mut ibv_recv_wr) -> c_int>,
+    pub post_srq_recv: Option<unsafe extern "C" fn(*mut ibv_srq, *mut ibv_recv_wr, *mut *mut ibv_recv_wr) -> c_int>,
     pub _compat_qp: [Unused; 4],
     pub post_send: Option<unsafe extern "C" fn(*mut ibv_qp, *mut ibv_send_wr, *mut *mut ibv_send_wr) -> c_int>,
     pub post_recv: Option<unsafe extern "C" fn(*mut ibv_qp, *mut ibv_recv_wr, *mut *mut ibv_recv_wr) -> c_int>,
@@ -70,13 +69,11 @@ pub struct verbs_context {
         Option<unsafe extern "C" fn(*mut ibv_context, *const u32, *mut ibv_device_attr_ex, usize) -> c_int>,
     pub _flows: [Unused; 4],
     pub open_qp: Unused,
-    pub create_qp_ex: Option<
-        unsafe extern "C" fn(*mut ibv_context, *mut super::queues::ibv_qp_init_attr_ex) -> *mut ibv_qp,
-    >,
+    pub create_qp_ex:
+        Option<unsafe extern "C" fn(*mut ibv_context, *mut super::queues::ibv_qp_init_attr_ex) -> *mut ibv_qp>,
     pub get_srq_num: Option<unsafe extern "C" fn(*mut ibv_srq, *mut u32) -> c_int>,
-    pub create_srq_ex: Option<
-        unsafe extern "C" fn(*mut ibv_context, *mut super::queues::ibv_srq_init_attr_ex) -> *mut ibv_srq,
-    >,
+    pub create_srq_ex:
+        Option<unsafe extern "C" fn(*mut ibv_context, *mut super::queues::ibv_srq_init_attr_ex) -> *mut ibv_srq>,
     pub open_xrcd: Unused,
     pub close_xrcd: Unused,
     pub _abi_placeholder3: u64,

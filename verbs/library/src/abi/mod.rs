@@ -4,9 +4,9 @@
 
 pub mod constants;
 pub mod device;
+pub mod kernel;
 #[cfg(test)]
 mod layout;
-pub mod kernel;
 pub mod memory;
 pub mod queues;
 pub mod requests;

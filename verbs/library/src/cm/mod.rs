@@ -17,5 +17,3 @@ mod manager;
 mod requests;
 mod wire;
 
-#[cfg(test)]
-mod tests;

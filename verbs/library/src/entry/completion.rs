@@ -108,10 +108,7 @@ pub unsafe extern "C" fn create_cq(
 ///
 /// # Safety
 /// See [`crate::entry`].
-pub(crate) unsafe extern "C" fn create_cq_ex(
-    of: *mut ibv_context,
-    attr: *mut ibv_cq_init_attr_ex,
-) -> *mut ibv_cq_ex {
+pub(crate) unsafe extern "C" fn create_cq_ex(of: *mut ibv_context, attr: *mut ibv_cq_init_attr_ex) -> *mut ibv_cq_ex {
     pointer(|| {
         // SAFETY: see the module.
         let attr = unsafe { &*attr };

@@ -200,7 +200,8 @@ mod tests {
         open(&adapter, &queue);
         let events = vec![Event::Pair(Qp(5), PairEvent::Access), Event::Port { is_up: false }, Event::SrqLimit(Srq(1))];
         deliver(&adapter, events);
-        let got: Vec<_> = std::iter::from_fn(|| queue.take().ok()).map(|notice| (notice.element, notice.kind)).collect();
+        let got: Vec<_> =
+            std::iter::from_fn(|| queue.take().ok()).map(|notice| (notice.element, notice.kind)).collect();
         assert_eq!(got, [(0x50, 3), (1, event::PORT_ERR)]);
         assert_eq!(queue.take().err(), Some(Errno::AGAIN));
         let other = acks.clone();

@@ -68,8 +68,7 @@ pub(crate) unsafe extern "C" fn alloc_parent_domain(
         // SAFETY: see the module.
         let base_own = unsafe { pd(base) };
         base_own.users.fetch_add(1, Ordering::AcqRel);
-        let own =
-            PdOwn { adapter: base_own.adapter, id: base_own.id, parent_of: base, users: AtomicU32::new(0) };
+        let own = PdOwn { adapter: base_own.adapter, id: base_own.id, parent_of: base, users: AtomicU32::new(0) };
         Ok(objects::give(PdObject { pd: ibv_pd { context: of, handle: base_own.id.0 }, own }))
     })
 }

@@ -5,20 +5,19 @@
 //! SAFETY reason here rests on. No panic leaves a function.
 
 pub mod address_handle;
+pub mod apart;
 pub mod completion;
 pub mod context;
-pub mod copy;
 pub mod device;
 pub(crate) mod events;
-pub mod files;
 pub(crate) mod guard;
 pub mod memory;
 pub mod objects;
 pub mod pair;
 pub mod port;
-pub mod refused;
 pub mod requests;
 pub mod shared_receive;
-pub mod strings;
 pub(crate) mod turn;
 pub mod work;
+
+pub use apart::{copy, files, refused, strings};

@@ -6,7 +6,7 @@ use crate::abi::device::{ibv_context, ibv_device, verbs_context};
 use crate::abi::memory::{ibv_ah, ibv_pd};
 use crate::abi::queues::{ibv_comp_channel, ibv_cq, ibv_cq_ex, ibv_qp, ibv_qp_ex, ibv_srq};
 use crate::process::Adapter;
-use angara_hca::{Completion, Cq, Pd, PathAttributes, Qp, SendRequest, Srq, Transport};
+use angara_hca::{Completion, Cq, PathAttributes, Pd, Qp, SendRequest, Srq, Transport};
 use rustix::fd::OwnedFd;
 use std::mem::offset_of;
 use std::sync::Arc;

@@ -2,8 +2,8 @@
 
 use super::objects::path;
 use crate::abi::constants::*;
-use crate::abi::memory::{ibv_ah, ibv_ah_attr, ibv_global_route};
 use crate::abi::device::ibv_gid;
+use crate::abi::memory::{ibv_ah, ibv_ah_attr, ibv_global_route};
 use crate::abi::requests::*;
 use angara_hca::{
     Element, Errno, Operation, PathAttributes, Payload, ReceiveRequest, Result, SendRequest, Transport, limits,

@@ -3,8 +3,8 @@
 use super::guard::{code, value};
 use super::objects::{Batch, QpOwn, qp, qp_ex};
 use super::requests::*;
-use crate::abi::memory::ibv_ah;
 use crate::abi::constants::SEND_INLINE;
+use crate::abi::memory::ibv_ah;
 use crate::abi::queues::{ibv_qp, ibv_qp_ex};
 use crate::abi::requests::*;
 use angara_hca::{Element, Errno, Operation, Payload, Result, Transport, limits};

@@ -1,6 +1,6 @@
 //! Files of sysfs, as far as other libraries read them through this one.
 
-use super::guard::{count, value};
+use crate::entry::guard::{count, value};
 use crate::paths;
 use angara_hca::{Errno, Result};
 use libc::{c_char, c_int};
@@ -41,11 +41,17 @@ fn contents(at: &Path) -> Result<Vec<u8>> {
 ///
 /// # Safety
 /// See [`crate::entry`].
-pub unsafe extern "C" fn read_sysfs_file(dir: *const c_char, file: *const c_char, to: *mut c_char, len: usize) -> c_int {
+pub unsafe extern "C" fn read_sysfs_file(
+    dir: *const c_char,
+    file: *const c_char,
+    to: *mut c_char,
+    len: usize,
+) -> c_int {
     count(|| {
         // SAFETY: see the module.
         let (dir, file) = unsafe { (CStr::from_ptr(dir), CStr::from_ptr(file)) };
-        let at = Path::new(std::ffi::OsStr::from_bytes(dir.to_bytes())).join(std::ffi::OsStr::from_bytes(file.to_bytes()));
+        let at =
+            Path::new(std::ffi::OsStr::from_bytes(dir.to_bytes())).join(std::ffi::OsStr::from_bytes(file.to_bytes()));
         let bytes = contents(&at)?;
         if bytes.len() >= len {
             return Err(Errno::NAMETOOLONG);

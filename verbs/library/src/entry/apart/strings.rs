@@ -27,8 +27,7 @@ pub extern "C" fn node_type_str(number: c_int) -> *const c_char {
 
 /// `ibv_port_state_str`.
 pub extern "C" fn port_state_str(number: c_int) -> *const c_char {
-    const TEXTS: [&CStr; 6] =
-        [c"no state change (NOP)", c"down", c"init", c"armed", c"active", c"active defer"];
+    const TEXTS: [&CStr; 6] = [c"no state change (NOP)", c"down", c"init", c"armed", c"active", c"active defer"];
     at(&TEXTS, 0, number)
 }
 

@@ -1,0 +1,6 @@
+//! Functions that need no adapter.
+
+pub mod copy;
+pub mod files;
+pub mod refused;
+pub mod strings;
