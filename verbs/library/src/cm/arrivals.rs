@@ -36,7 +36,8 @@ impl Manager {
         let known = self.ids.iter().find(|(_, id)| id.adapter() == adapter && is_it(id)).map(|(id, _)| *id);
         match (message.body, known) {
             (Body::Request { space, datagrams, src, dst, ends, data }, None) => {
-                let refusal = self.request(fabric, adapter, (from, message.from), (space, datagrams), (src, dst), ends, &data);
+                let refusal =
+                    self.request(fabric, adapter, (from, message.from), (space, datagrams), (src, dst), ends, &data);
                 if let Err(body) = refusal {
                     send(fabric, adapter, from, Message { to: message.from, from: 0, body });
                 }
@@ -77,7 +78,9 @@ impl Manager {
         };
         let fits = |id: &Id| {
             let listener = id.listener();
-            id.listens_at.contains(&adapter) && (listener.space, listener.port) == (space, dst.port())
+            id.state == State::Listening
+                && id.open_at.contains(&adapter)
+                && (listener.space, listener.port) == (space, dst.port())
         };
         self.ids.iter().filter(|(_, id)| fits(id)).min_by_key(|(_, id)| rank(id)).map(|(id, _)| *id)
     }
@@ -266,5 +269,3 @@ fn needs_peer(id: &Id) -> bool {
         _ => false,
     }
 }
-
-

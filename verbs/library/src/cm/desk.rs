@@ -132,13 +132,7 @@ impl Desk {
         let nodes = all.iter().map(|adapter| adapter.node()).collect();
         let now = Instant::now();
         let fabric = Adapters { all, nodes, began: now };
-        Desk {
-            manager: Manager::default(),
-            fabric,
-            doors: BTreeMap::new(),
-            pid: std::process::id(),
-            next_look: now,
-        }
+        Desk { manager: Manager::default(), fabric, doors: BTreeMap::new(), pid: std::process::id(), next_look: now }
     }
 
     /// Takes messages that have come, and has descriptors say how many events wait.

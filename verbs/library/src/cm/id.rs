@@ -122,8 +122,9 @@ pub(crate) struct Id {
     pub(crate) has_port: bool,
     pub(crate) adapter: Option<usize>,
     pub(crate) options: Options,
-    /// Adapters at which it listens.
-    pub(crate) listens_at: Vec<usize>,
+    /// Adapters at which others see its port: that of a listener, and any for datagrams, whose addresses lead there without
+    /// a connection.
+    pub(crate) open_at: Vec<usize>,
     /// Requests that may still wait.
     pub(crate) backlog: u32,
     /// Number of the connection, here and at the peer.
@@ -153,7 +154,7 @@ impl Id {
             has_port: false,
             adapter: None,
             options: Options::default(),
-            listens_at: Vec::new(),
+            open_at: Vec::new(),
             backlog: 0,
             number,
             peer: None,

@@ -80,11 +80,9 @@ impl Manager {
         let Some(mut gone) = self.ids.remove(&id) else { return 0 };
         let farewell = match (gone.state, gone.datagrams) {
             (State::Asked, _) => Some(Body::Reject { reason: reason::TIMEOUT, data: Vec::new() }),
-            (State::Requested, true) => Some(Body::Datagrams {
-                status: reason::DATAGRAMS_REJECTED,
-                ends: gone.own,
-                data: Vec::new(),
-            }),
+            (State::Requested, true) => {
+                Some(Body::Datagrams { status: reason::DATAGRAMS_REJECTED, ends: gone.own, data: Vec::new() })
+            }
             (State::Requested | State::Accepted | State::Answered, false) => {
                 Some(Body::Reject { reason: reason::CONSUMER, data: Vec::new() })
             }
@@ -94,7 +92,7 @@ impl Manager {
         if let Some(body) = farewell {
             say(fabric, &gone, body);
         }
-        self.stop_listening(fabric, &mut gone);
+        self.close_port(fabric, &mut gone);
         let mut requests = Vec::new();
         if let Some(channel) = self.channels.get_mut(&gone.channel) {
             channel.waiting.retain(|event| {
@@ -111,10 +109,10 @@ impl Manager {
         gone.reported
     }
 
-    fn stop_listening(&self, fabric: &dyn Fabric, gone: &mut Id) {
+    fn close_port(&self, fabric: &dyn Fabric, gone: &mut Id) {
         let listener = gone.listener();
-        for adapter in std::mem::take(&mut gone.listens_at) {
-            let is_shared = |id: &Id| id.listener() == listener && id.listens_at.contains(&adapter);
+        for adapter in std::mem::take(&mut gone.open_at) {
+            let is_shared = |id: &Id| id.listener() == listener && id.open_at.contains(&adapter);
             if !self.ids.values().any(is_shared) {
                 fabric.stop_listening(adapter, listener);
             }

@@ -16,4 +16,3 @@ mod layout;
 mod manager;
 mod requests;
 mod wire;
-

@@ -48,7 +48,8 @@ impl Manager {
             // A host's addresses lead to any adapter, so that nobody else may have the port.
             let space = wants.space;
             let found = (0..many).map(|i| *EPHEMERAL.start() + ((first + i) % many) as u16).find(|port| {
-                let is_used = self.ids.values().any(|id| id.has_port && id.listener() == Listener { space, port: *port });
+                let is_used =
+                    self.ids.values().any(|id| id.has_port && id.listener() == Listener { space, port: *port });
                 !is_used && fabric.find(0, Listener { space, port: *port }, None).is_none()
             });
             let wants = self.ids.get_mut(&id).ok_or(Errno::NOENT)?;
@@ -68,7 +69,13 @@ impl Manager {
                 return Err(Errno::ADDRINUSE);
             }
         }
-        self.ids.get_mut(&id).ok_or(Errno::NOENT)?.has_port = true;
+        let has = self.ids.get_mut(&id).ok_or(Errno::NOENT)?;
+        has.has_port = true;
+        if has.datagrams {
+            let (listener, one) = (has.listener(), has.adapter);
+            // Without room in the table it is reached by the addresses of nodes alone.
+            let _ = self.publish(fabric, id, listener, one);
+        }
         Ok(())
     }
 
@@ -116,11 +123,14 @@ impl Manager {
     fn publish(&mut self, fabric: &dyn Fabric, id: u32, listener: Listener, one: Option<usize>) -> Result<()> {
         let own = &self.ids[&id];
         let others = || self.ids.iter().filter(|(other, _)| **other != id).map(|(_, other)| other);
-        if others().any(|other| other.state == State::Listening && excludes(own, other)) {
+        if own.state == State::Listening
+            && others().any(|other| other.state == State::Listening && excludes(own, other))
+        {
             return Err(Errno::ADDRINUSE);
         }
         let wanted = one.map_or_else(|| (0..fabric.adapters().len()).collect(), |adapter| vec![adapter]);
-        let is_public = |adapter| others().any(|id| id.listener() == listener && id.listens_at.contains(&adapter));
+        let is_public =
+            |adapter| self.ids.values().any(|id| id.listener() == listener && id.open_at.contains(&adapter));
         let fresh: Vec<_> = wanted.iter().copied().filter(|adapter| !is_public(*adapter)).collect();
         for (done, adapter) in fresh.iter().enumerate() {
             if let Err(e) = fabric.listen(*adapter, listener) {
@@ -128,7 +138,7 @@ impl Manager {
                 return Err(e);
             }
         }
-        self.ids.get_mut(&id).ok_or(Errno::NOENT)?.listens_at = wanted;
+        self.ids.get_mut(&id).ok_or(Errno::NOENT)?.open_at = wanted;
         Ok(())
     }
 
@@ -163,7 +173,7 @@ impl Manager {
             by_host.unwrap_or_else(|| address_of(here, dst.ip()))
         });
         let port = asked.src.map_or(0, |src| src.port());
-        (asked.src, asked.dst) = (Some(SocketAddr::new(ip, port)), Some(dst));
+        (asked.src, asked.dst, asked.adapter) = (Some(SocketAddr::new(ip, port)), Some(dst), Some(adapter));
         if !asked.has_port {
             self.take_port(fabric, id)?;
         }
@@ -172,7 +182,6 @@ impl Manager {
             self.tell(id, event::ADDR_ERROR, -libc::EHOSTUNREACH, no_param());
             return Ok(());
         }
-        asked.adapter = Some(adapter);
         asked.state = State::Resolved;
         self.tell(id, event::ADDR_RESOLVED, 0, no_param());
         Ok(())
@@ -332,7 +341,9 @@ impl Manager {
             (OF_IDS, 1) if set.state == State::Idle || number()? != 0 && set.state != State::Listening => {
                 set.options.reuses_address = number()? != 0;
             }
-            (OF_IDS, 2) if matches!(set.state, State::Idle | State::Bound) => set.options.own_family_only = number()? != 0,
+            (OF_IDS, 2) if matches!(set.state, State::Idle | State::Bound) => {
+                set.options.own_family_only = number()? != 0
+            }
             (OF_IDS, 3) if !set.datagrams => set.options.ack_timeout = Some(byte()?),
             (OF_IDS, 0..=3) => return Err(Errno::INVAL),
             // A path that the program has found by itself: there is only one.

@@ -193,7 +193,16 @@ mod tests {
 
     #[test]
     fn messages_are_read_as_they_were_written_and_nothing_else_is() {
-        let ends = Ends { pair: 0x123456, qkey: 7, srq: 1, answers: 2, begins: 3, flow_control: 4, retries: 5, rnr_retries: 6 };
+        let ends = Ends {
+            pair: 0x123456,
+            qkey: 7,
+            srq: 1,
+            answers: 2,
+            begins: 3,
+            flow_control: 4,
+            retries: 5,
+            rnr_retries: 6,
+        };
         let address = |text: &str| text.parse().expect("an address");
         let data = b"hello".to_vec();
         let bodies = [

@@ -8,7 +8,7 @@ use crate::abi::constants::*;
 use crate::abi::device::{ibv_context, ibv_cq_init_attr_ex};
 use crate::abi::queues::*;
 use crate::abi::requests::ibv_wc;
-use angara_hca::{Completion, Opcode, Errno, Network, Result, limits};
+use angara_hca::{Completion, Errno, Network, Opcode, Result, limits};
 use libc::{PTHREAD_COND_INITIALIZER, PTHREAD_MUTEX_INITIALIZER, c_int, c_void};
 use std::cell::Cell;
 use std::sync::Arc;
