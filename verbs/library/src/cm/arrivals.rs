@@ -43,16 +43,16 @@ impl Manager {
                 }
             }
             (Body::Request { .. }, Some(_)) => {}
-            (Body::Reply { ends, data }, Some(id)) => self.reply(id, message.from, ends, &data),
+            (Body::Reply { ends, data }, Some(id)) => self.reply(fabric, id, message.from, ends, &data),
             (Body::Datagrams { status, ends, data }, Some(id)) => {
                 self.datagrams(fabric, id, message.from, status, ends, &data);
             }
-            (Body::Ready, Some(id)) => self.ready(id),
+            (Body::Ready, Some(id)) => self.ready(fabric, id),
             (Body::Reject { reason, data }, Some(id)) => self.rejected(id, reason, &data),
             (Body::Disconnect, Some(id)) => self.left(fabric, id),
             (Body::Disconnected, Some(id)) => self.agreed(fabric, id),
             // It is over here already.
-            (Body::Reply { .. }, None) => {
+            (Body::Reply { .. } | Body::Ready, None) => {
                 let body = Body::Reject { reason: reason::STALE, data: Vec::new() };
                 send(fabric, adapter, from, Message { to: message.from, from: message.to, body });
             }
@@ -123,8 +123,11 @@ impl Manager {
         Ok(())
     }
 
-    fn reply(&mut self, id: u32, number: u32, ends: Ends, data: &[u8]) {
-        let Some(asked) = self.ids.get_mut(&id).filter(|id| id.state == State::Asked && !id.datagrams) else { return };
+    fn reply(&mut self, fabric: &dyn Fabric, id: u32, number: u32, ends: Ends, data: &[u8]) {
+        let Some(asked) = self.ids.get_mut(&id).filter(|id| !id.datagrams) else { return };
+        if asked.state != State::Asked {
+            return is_over(fabric, asked, number);
+        }
         asked.until = None;
         asked.peer = asked.peer.map(|(peer, _)| (peer, number));
         if asked.left_early {
@@ -153,8 +156,12 @@ impl Manager {
         self.tell(id, event::ESTABLISHED, 0, layout::datagram_event(&ends, way, data, room::DATAGRAM_REPLY));
     }
 
-    fn ready(&mut self, id: u32) {
-        let Some(accepted) = self.ids.get_mut(&id).filter(|id| id.state == State::Accepted) else { return };
+    fn ready(&mut self, fabric: &dyn Fabric, id: u32) {
+        let Some(accepted) = self.ids.get_mut(&id) else { return };
+        if accepted.state != State::Accepted {
+            let number = accepted.peer.map_or(0, |(_, number)| number);
+            return is_over(fabric, accepted, number);
+        }
         (accepted.state, accepted.until) = (State::Connected, None);
         self.tell(id, event::ESTABLISHED, 0, no_param());
     }
@@ -258,6 +265,14 @@ impl Manager {
             }
             _ => {}
         }
+    }
+}
+
+/// Tells a peer that comes too late.
+fn is_over(fabric: &dyn Fabric, id: &Id, number: u32) {
+    if let (State::Over, Some((peer, _))) = (id.state, id.peer) {
+        let body = Body::Reject { reason: reason::STALE, data: Vec::new() };
+        send(fabric, id.adapter(), peer, Message { to: number, from: id.number, body });
     }
 }
 

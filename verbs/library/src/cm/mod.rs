@@ -16,3 +16,6 @@ mod layout;
 mod manager;
 mod requests;
 mod wire;
+
+#[cfg(test)]
+mod tests;
