@@ -13,8 +13,9 @@ use angara_verbs_process::{Adapter, Listener};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::io::{IoSliceMut, ReadWriteFlags, preadv2, write};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, getsockname, socket_with};
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
@@ -115,10 +116,10 @@ impl Fabric for Adapters {
     }
     fn source_for(&self, to: IpAddr) -> Option<IpAddr> {
         // Nothing is sent: the kernel says only which address it would send from.
-        let any = if to.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
-        let socket = std::net::UdpSocket::bind(any).ok()?;
-        socket.connect((to, 9)).ok()?;
-        Some(socket.local_addr().ok()?.ip())
+        let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let socket = socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None).ok()?;
+        connect(&socket, &SocketAddr::new(to, 9)).ok()?;
+        Some(SocketAddr::try_from(getsockname(&socket).ok()?).ok()?.ip())
     }
     fn random(&self) -> u16 {
         let mut bytes = [0; 2];
