@@ -64,8 +64,8 @@ impl Manager {
         }
     }
 
-    /// The listener for an address: the one that has it by name, else one for all addresses of a family, else any, because
-    /// all names of a host lead here.
+    /// The listener for an address: the one that has it by name, else one for all addresses of a family, else any,
+    /// because all names of a host lead here.
     fn listener_for(&self, adapter: usize, space: u16, dst: SocketAddr) -> Option<u32> {
         let rank = |id: &Id| {
             let own = id.src.unwrap_or(dst);

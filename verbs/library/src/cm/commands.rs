@@ -68,8 +68,8 @@ fn one(value: u32) -> Record {
 }
 
 impl Manager {
-    /// Carries out a command of a channel, all but that for events. `value` is what an option is set to, `other` the channel
-    /// that an identifier comes from.
+    /// Carries out a command of a channel, all but that for events. `value` is what an option is set to, `other` the
+    /// channel that an identifier comes from.
     pub(crate) fn command(
         &mut self,
         fabric: &dyn Fabric,

@@ -1,10 +1,11 @@
 //! The connection manager of this process: its descriptors, its lock, and its way to the adapters.
 //!
-//! Whoever holds the lock uses adapters, and these deliver messages for managers, to whom the lock is busy. So messages go to
-//! an inbox, which the holder of the lock empties before and after he gives it back.
+//! Whoever holds the lock uses adapters, and these deliver messages for managers, to whom the lock is busy. So
+//! messages go to an inbox, which the holder of the lock empties before and after he gives it back.
 
-use super::bytes::{Fields, Record};
-use super::commands::{Answer, HEAD, number};
+use super::bytes::Fields;
+pub(crate) use super::commands::Answer;
+use super::commands::{HEAD, number};
 use super::id::Fabric;
 use super::manager::Manager;
 use angara_hca::address::LinkLayer;
@@ -64,7 +65,6 @@ struct Desk {
     doors: BTreeMap<i32, Door>,
     /// The process that it is of: a child that was forked has none of it.
     pid: u32,
-    next_look: Instant,
 }
 
 /// The adapters of this process, as a connection manager sees them.
@@ -131,9 +131,8 @@ impl Fabric for Adapters {
 impl Desk {
     fn new(all: &'static [&'static Adapter]) -> Desk {
         let nodes = all.iter().map(|adapter| adapter.node()).collect();
-        let now = Instant::now();
-        let fabric = Adapters { all, nodes, began: now };
-        Desk { manager: Manager::default(), fabric, doors: BTreeMap::new(), pid: std::process::id(), next_look: now }
+        let fabric = Adapters { all, nodes, began: Instant::now() };
+        Desk { manager: Manager::default(), fabric, doors: BTreeMap::new(), pid: std::process::id() }
     }
 
     /// Takes messages that have come, and has descriptors say how many events wait.
@@ -246,18 +245,19 @@ pub(crate) fn deliver(adapter: &'static Adapter, events: &mut Vec<Event>) {
     look_at_inbox();
 }
 
-/// Looks at time limits, now and then.
+/// Looks at time limits, now and then. Agents call this whenever they look for messages.
 pub(crate) fn tick() {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
     if !WAITS.load(Ordering::Relaxed) {
         return;
     }
-    try_desk(|desk| {
-        let now = Instant::now();
-        if now >= desk.next_look {
-            desk.next_look = now + PERIOD;
-            desk.manager.tick(&desk.fabric);
-        }
-    });
+    let clock = rustix::time::clock_gettime(rustix::time::ClockId::MonotonicCoarse);
+    let now = clock.tv_sec as u64 * 1000 + clock.tv_nsec as u64 / 1_000_000;
+    let next = NEXT.load(Ordering::Relaxed);
+    let later = now + PERIOD.as_millis() as u64;
+    if now >= next && NEXT.compare_exchange(next, later, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+        try_desk(|desk| desk.manager.tick(&desk.fabric));
+    }
 }
 
 /// Has a desk at all: also a process without channels answers those who ask it.
@@ -323,8 +323,8 @@ impl Command<'_> {
     }
 }
 
-/// What a command has come to: bytes for the program, and where it wants them. `None`: the descriptor is not ours.
-pub(crate) fn command(fd: i32, command: &Command<'_>) -> Option<Result<Option<(u64, Vec<u8>)>>> {
+/// What a command has come to. `None`: the descriptor is not ours.
+pub(crate) fn command(fd: i32, command: &Command<'_>) -> Option<Result<Option<Answer>>> {
     let head = Fields(command.bytes);
     let run = |desk: &mut Desk| {
         let channel = desk.channel(fd)?;
@@ -341,19 +341,19 @@ pub(crate) fn command(fd: i32, command: &Command<'_>) -> Option<Result<Option<(u
     with_desk(run)?
 }
 
-/// Bytes as far as the program has room; a result of one word must fit.
-fn fitting(answer: Answer, room: usize) -> Result<(u64, Vec<u8>)> {
-    let Answer { at, bytes: Record(mut bytes) } = answer;
+/// An answer as far as the program has room for it; one of one word must fit.
+fn fitting(mut answer: Answer, room: usize) -> Result<Answer> {
+    let bytes = &mut answer.bytes.0;
     if room < bytes.len().min(4) {
         return Err(Errno::NOSPC);
     }
     bytes.truncate(room);
-    Ok((at, bytes))
+    Ok(answer)
 }
 
-/// The next event of a channel, for a caller who has counted one down: `Some(None)` if another thread has got it. `None`: the
-/// descriptor is not ours.
-pub(crate) fn event(fd: i32, command: &[u8]) -> Option<Option<Result<(u64, Vec<u8>)>>> {
+/// The next event of a channel, for a caller who has counted one down: `Some(None)` if another thread has got it.
+/// `None`: the descriptor is not ours.
+pub(crate) fn event(fd: i32, command: &[u8]) -> Option<Option<Result<Answer>>> {
     let (room, at) = (Fields(command).u16(6), Fields(command).u64(HEAD));
     let run = |desk: &mut Desk| {
         let number = desk.channel(fd)?;

@@ -122,8 +122,8 @@ pub(crate) struct Id {
     pub(crate) has_port: bool,
     pub(crate) adapter: Option<usize>,
     pub(crate) options: Options,
-    /// Adapters at which others see its port: that of a listener, and any for datagrams, whose addresses lead there without
-    /// a connection.
+    /// Adapters at which others see its port: that of a listener, and any for datagrams, whose addresses lead there
+    /// without a connection.
     pub(crate) open_at: Vec<usize>,
     /// Requests that may still wait.
     pub(crate) backlog: u32,

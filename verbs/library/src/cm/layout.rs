@@ -160,11 +160,11 @@ pub(crate) fn pair(id: &Id, way: Way, state: u32) -> Result<Record> {
         out.u32(12, MTU.into());
         out.u32(24, id.peer.map_or(0, |(_, number)| number & 0xff_ffff));
         out.u32(32, id.theirs.pair);
-        out.u8(131, id.own.answers.min(limits::READS as u8));
+        out.u8(131, id.own.answers.min(limits::READS));
     } else {
         what |= mask::SQ_PSN | mask::TIMEOUT | mask::RETRY_CNT | mask::RNR_RETRY | mask::MAX_RD_ATOMIC;
         out.u32(28, id.number & 0xff_ffff);
-        out.u8(130, id.own.begins.min(limits::READS as u8));
+        out.u8(130, id.own.begins.min(limits::READS));
         out.u8(134, id.options.ack_timeout.unwrap_or(LIFE_TIME + 1) & 31);
         out.u8(135, id.own.retries & 7);
         out.u8(136, id.own.rnr_retries & 7);

@@ -1,5 +1,5 @@
-//! What connection managers say to each other. Each connection has a number at both ends, which no other one of that end
-//! gets; the first message of one knows only its own.
+//! What connection managers say to each other. Each connection has a number at both ends, which no other one of that
+//! end gets; the first message of one knows only its own.
 
 use std::net::{IpAddr, SocketAddr};
 

@@ -3,7 +3,7 @@
 //! Threads may be cancelled where they wait, which unwinds through these functions: what waits has nothing to clean up.
 
 use super::real;
-use crate::cm::desk::{self, Command};
+use crate::cm::desk::{self, Answer, Command};
 use crate::entry::guard::count;
 use angara_hca::{Errno, Result};
 use libc::{c_int, c_void, ssize_t};
@@ -95,7 +95,9 @@ pub unsafe extern "C-unwind" fn write(fd: c_int, from: *const c_void, len: usize
 ///
 /// # Safety
 /// There is room for them.
-unsafe fn give((at, bytes): (u64, Vec<u8>)) -> Result<()> {
+unsafe fn give(answer: Answer) -> Result<()> {
+    let Answer { at, bytes } = answer;
+    let bytes = bytes.0;
     if at == 0 && !bytes.is_empty() {
         return Err(Errno::FAULT);
     }
