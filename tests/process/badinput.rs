@@ -83,6 +83,7 @@ fn a_command_whose_program_is_not_built_or_not_installed() {
         (&["sim", "run"][..], "angara-sim", "sim"),
         (&["plan", "--help"], "angara-sim", "sim"),
         (&["help", "top"], "angara-top", "top"),
+        (&["verbs", "--", "true"], "angara-verbs", "verbs"),
         (&["whatif", "-n", "2", "true"], "angara-whatif", "whatif"),
     ] {
         let build = format!("cargo build --release -p angara-commands-{package}");
@@ -135,6 +136,7 @@ fn an_option_that_resembles_none() {
         ("angara", &["run", "--bogus", "-n", "2", "true"], "angara run [OPTIONS] --np <N> <PROG [ARGS]>..."),
         ("angara", &["run", "--bogus"], "angara run [OPTIONS] --np <N> <PROG [ARGS]>..."),
         ("oshrun", &["--bogus"], "oshrun [OPTIONS] --np <N> <PROG [ARGS]>..."),
+        ("angara", &["verbs", "--bogus"], "angara verbs [OPTIONS] [COMMAND]..."),
         ("angara", &["whatif", "--bogus"], "angara whatif [OPTIONS] --np <LIST> <PROG [ARGS]>..."),
         ("angara", &["plan", "barrier", "--bogus"], "angara plan barrier [OPTIONS]"),
     ] {

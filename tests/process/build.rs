@@ -91,6 +91,7 @@ fn the_demo_is_built_without_what_it_does_not_run() {
         "angara-commands-bench",
         "angara-commands-sim",
         "angara-commands-top",
+        "angara-commands-verbs",
         "angara-commands-whatif",
         "angara-model",
         "angara-one-process",

@@ -44,7 +44,10 @@ fn each_part_is_named_and_other_copies_are_told() {
         assert!(line.starts_with("ok ") && line.contains(&bin.join(part).display().to_string()), "{line}");
     }
     let line = found(&done, "other programs");
-    assert!(line.starts_with("ok ") && line.contains("for angara alloc, bench, plan, sim, top, whatif"), "{line}");
+    assert!(
+        line.starts_with("ok ") && line.contains("for angara alloc, bench, plan, sim, top, verbs, whatif"),
+        "{line}"
+    );
     let line = found(&done, "commands in PATH");
     assert!(line.starts_with("ok ") && line.contains("angara, oshcc, oshc++, oshrun, fabricd of this"), "{line}");
     assert!(found(&done, "libraries in the way").starts_with("ok "), "{done}");

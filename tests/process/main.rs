@@ -69,6 +69,7 @@ mod strangers;
 mod sweep;
 mod timeline;
 mod top;
+mod verbs;
 mod virtual_anywhere;
 mod virtual_mpi;
 mod virtual_patience;

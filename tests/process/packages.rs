@@ -97,6 +97,7 @@ fn check_contents(test: &Test, all: &BTreeMap<String, Entry>) {
         ("/usr/bin/angara", "angara"),
         ("/usr/bin/oshrun.angara", "angara"),
         ("/usr/lib/angara/bin/angara-pes", "angara"),
+        ("/usr/lib/angara/lib/angara/libibverbs.so.1", "angara"),
         ("/usr/lib/systemd/system/fabricd.service", "angara"),
         ("/etc/angara/fabricd.toml", "angara"),
         ("/usr/lib/x86_64-linux-gnu/wireshark/plugins/angara.lua", "angara"),

@@ -56,7 +56,7 @@ fn inside(test: &Test, venv: &Path, line: &str) -> Finished {
 }
 
 fn programs(version: &str) -> Vec<String> {
-    let beside = ["alloc", "bench", "pes", "sim", "top", "whatif"].map(|name| format!("angara-{name}"));
+    let beside = ["alloc", "bench", "pes", "sim", "top", "verbs", "whatif"].map(|name| format!("angara-{name}"));
     let mut all: Vec<String> =
         beside.into_iter().chain(["angara", "fabricd", "oshcc", "oshrun"].map(String::from)).collect();
     all.sort();

@@ -28,6 +28,8 @@ enum Sub {
     Run(run::RunArgs),
     #[command(about = beside::WHATIF.about, disable_help_flag = true)]
     Whatif(Elsewhere),
+    #[command(about = beside::VERBS.about, disable_help_flag = true)]
+    Verbs(Elsewhere),
     /// Show daemons, their jobs, faults and link counters
     Status(status::StatusArgs),
     #[command(about = beside::TOP.about, disable_help_flag = true)]
@@ -100,7 +102,7 @@ pub(crate) fn dispatch(args: Vec<OsString>) -> Result<u8, Failed> {
         Sub::Doctor(args) => doctor::main(args),
         Sub::Demo(args) => demo::main(args),
         Sub::Machine(args) => machine::main(args),
-        Sub::Alloc(_) | Sub::Bench(_) | Sub::Plan(_) | Sub::Sim(_) | Sub::Top(_) | Sub::Whatif(_) => {
+        Sub::Alloc(_) | Sub::Bench(_) | Sub::Plan(_) | Sub::Sim(_) | Sub::Top(_) | Sub::Verbs(_) | Sub::Whatif(_) => {
             unreachable!("their programs have been asked for above")
         }
     }

@@ -273,17 +273,20 @@ impl From<RunArgs> for Options {
     }
 }
 
-fn torus(s: &str) -> Result<Shape, String> {
+/// Reads the value of `--torus`.
+pub fn torus(s: &str) -> Result<Shape, String> {
     let shape: Shape = s.parse().map_err(|e: angara_net::torus::ShapeError| e.to_string())?;
     if shape.is_torus() { Ok(shape) } else { Err("this is a mesh; use --mesh".into()) }
 }
 
-fn mesh(s: &str) -> Result<Shape, String> {
+/// Reads the value of `--mesh`.
+pub fn mesh(s: &str) -> Result<Shape, String> {
     let sizes = s.strip_prefix("mesh:").unwrap_or(s);
     format!("mesh:{sizes}").parse().map_err(|e: angara_net::torus::ShapeError| e.to_string())
 }
 
-fn path(s: &str) -> Result<EnginePath, String> {
+/// Reads the value of `--path`.
+pub fn path(s: &str) -> Result<EnginePath, String> {
     spelt(s, "auto, direct or ring")
 }
 fn alloc(s: &str) -> Result<Alloc, String> {

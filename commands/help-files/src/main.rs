@@ -76,6 +76,7 @@ fn angara() -> Command {
         angara_commands_bench::Commands::command(),
         angara_commands_sim::Commands::command(),
         angara_commands_top::Commands::command(),
+        angara_commands_verbs::Commands::command(),
         angara_commands_whatif::Commands::command(),
     ];
     beside

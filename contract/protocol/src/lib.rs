@@ -6,6 +6,7 @@
 //! | [`launch`], [`env`] | what a launcher tells a PE in its environment, and variables that users set |
 //! | [`trust`] | whom a client believes, and what a child inherits |
 //! | [`compute`], [`mpi`] | what computing and an MPI library cost in virtual time |
+//! | [`verbs`] | what RDMA programs are told in their environment |
 //! | [`inside`] | a launcher and the process that all PEs are in |
 //! | [`absence`] | what is known of a PE that does not come back |
 //! | [`doubts`] | why times in virtual time may rest on a guess |
@@ -30,4 +31,5 @@ pub mod recording;
 mod report;
 mod times;
 pub mod trust;
+pub mod verbs;
 pub mod whole_file;

@@ -14,6 +14,12 @@ use std::sync::OnceLock;
 pub const LIBRARY: &str = "libsma.so";
 /// The provider of libfabric that carries MPI.
 pub const PROVIDER: &str = "libangara-fi.so";
+/// The library that RDMA programs have in place of libibverbs, where cargo has built it.
+const VERBS_BUILT: &str = "libangara-verbs";
+/// The same below the prefix of an installation.
+const VERBS_INSTALLED: &str = "lib/angara/libibverbs.so.1";
+/// The package that has it.
+const VERBS_PACKAGE: &str = "angara-verbs-library";
 /// The header that tells whether a directory is the right one.
 pub const HEADER: &str = "shmem.h";
 
@@ -59,6 +65,23 @@ pub fn preloaded(name: &str) -> Result<PathBuf, Failed> {
     beside(&bin, "", "lib", &file)
         .map(|dir| dir.join(&file))
         .ok_or_else(|| Failed::runtime(format!("no {file} beside {} or in ../lib", bin.display()), build_hint(&bin)))
+}
+
+/// The library that RDMA programs have in place of libibverbs: as cargo builds it, or as it is installed, in a directory where
+/// no program finds it by itself.
+pub fn verbs_library() -> Result<PathBuf, Failed> {
+    let bin = bin_dir()?;
+    verbs_library_of(&bin).ok_or_else(|| {
+        let (own, installed) = (bin.join(VERBS_BUILT), bin.parent().unwrap_or(&bin).join(VERBS_INSTALLED));
+        Failed::runtime(
+            format!("no library for RDMA programs: neither {} nor {} exists", own.display(), installed.display()),
+            build_hint_for(&bin, VERBS_PACKAGE),
+        )
+    })
+}
+
+fn verbs_library_of(bin: &Path) -> Option<PathBuf> {
+    [bin.join(VERBS_BUILT), bin.parent()?.join(VERBS_INSTALLED)].into_iter().find(|file| file.is_file())
 }
 
 /// The daemon's program: beside this one, else in PATH.
@@ -185,6 +208,11 @@ mod tests {
         assert_eq!(provider_dir(&root.join("flat")), Some(root.join("flat/lib/libfabric")));
         assert_eq!(provider_dir(&root.join("tree/bin")), Some(root.join("tree/lib/libfabric")));
         assert_eq!(provider_dir(&root.join("none/bin")), None);
+        assert_eq!(verbs_library_of(&root.join("tree/bin")), None);
+        make("flat/libangara-verbs");
+        make("tree/lib/angara/libibverbs.so.1");
+        assert_eq!(verbs_library_of(&root.join("flat")), Some(root.join("flat/libangara-verbs")));
+        assert_eq!(verbs_library_of(&root.join("tree/bin")), Some(root.join("tree/lib/angara/libibverbs.so.1")));
         // No build of cargo: the examples of a checkout somewhere are none of its business.
         assert_eq!(checkout(&root.join("flat")), None);
         std::fs::remove_dir_all(root).unwrap();

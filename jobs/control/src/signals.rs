@@ -33,9 +33,18 @@ fn take_over(number: i32) -> Result<Signal, Failed> {
 impl Signals {
     /// Takes over the signals, except those the parent told us to ignore (nohup).
     pub fn new() -> Result<Signals, Failed> {
+        Signals::of(&[2, 15, 1, 3, TSTP])
+    }
+
+    /// The same without SIGTSTP, which then stops this process as it does any other.
+    pub fn ends() -> Result<Signals, Failed> {
+        Signals::of(&[2, 15, 1, 3])
+    }
+
+    fn of(numbers: &[i32]) -> Result<Signals, Failed> {
         let ignored = ignored_signals();
         let mut streams = Vec::new();
-        for number in [2, 15, 1, 3, TSTP] {
+        for &number in numbers {
             if ignored >> (number - 1) & 1 == 0 {
                 streams.push((number, take_over(number)?));
             }

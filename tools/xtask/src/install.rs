@@ -14,13 +14,14 @@ use std::path::{Path, PathBuf};
 const MANIFEST: &str = "share/angara/manifest";
 
 /// All programs that users or other programs start.
-pub(crate) const PROGRAMS: [&str; 10] = [
+pub(crate) const PROGRAMS: [&str; 11] = [
     "angara",
     "angara-alloc",
     "angara-bench",
     "angara-pes",
     "angara-sim",
     "angara-top",
+    "angara-verbs",
     "angara-whatif",
     "fabricd",
     "oshcc",
@@ -182,6 +183,8 @@ impl InstallPlan {
         // libfabric looks for providers by this ending, in a directory of theirs.
         let provider = Path::new("libfabric/libangara-fi.so");
         items.push((own.join(provider), Content::Copy(self.from.join("libangara_fi.so")), 0o755));
+        // `angara verbs` puts it before libibverbs. No program finds it there by itself, so it is in nobody's way.
+        items.push(("angara/libibverbs.so.1".into(), Content::Copy(self.from.join("libangara-verbs")), 0o755));
         for dir in ["pkgconfig", "angara/pkgconfig", "cmake/Angara", "cmake/OpenSHMEM"] {
             for template in files(&self.from.join("lib").join(dir), "in")? {
                 let text = fs::read_to_string(&template).map_err(|e| cannot("read", &template, &e))?;

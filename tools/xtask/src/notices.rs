@@ -10,12 +10,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Packages of the workspace whose results are installed.
-pub(crate) const INSTALLED: [&str; 16] = [
+pub(crate) const INSTALLED: [&str; 18] = [
     "angara-cli",
     "angara-commands-alloc",
     "angara-commands-bench",
     "angara-commands-sim",
     "angara-commands-top",
+    "angara-commands-verbs",
     "angara-commands-whatif",
     "angara-fabricd",
     "angara-one-process",
@@ -27,6 +28,7 @@ pub(crate) const INSTALLED: [&str; 16] = [
     "angara-mpi-preload-41",
     "angara-mpi-preload-large",
     "angara-mpi-provider",
+    "angara-verbs-library",
 ];
 /// Beginnings of the names of files, in a package's own directory, that say what its licence asks to be passed on.
 const TEXTS: [&str; 5] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE"];

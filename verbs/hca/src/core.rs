@@ -1,10 +1,10 @@
 //! What all queue pairs of an adapter share: network, memory, regions, completion queues, shared receive queues.
 
 use crate::completion::{Completion, Status};
-use crate::hca::Event;
+use crate::event::Event;
+use crate::handles::{Cq, Pd, Qp, Srq};
 use crate::network::{Memory, Network, NotSent, Peer, Piece};
-use crate::objects::{Armed, CompletionQueue, Cq, Entry, Pd, SharedReceiveQueue, Srq};
-use crate::pair::Qp;
+use crate::objects::{Armed, CompletionQueue, Entry, SharedReceiveQueue};
 use crate::region::{Region, access};
 use crate::request::{Element, Payload, ReceiveRequest};
 use crate::wire::{Head, Packet};

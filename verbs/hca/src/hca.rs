@@ -4,12 +4,14 @@ use crate::Result;
 use crate::address::{LANE_BITS, NUMBER_BITS};
 use crate::completion::Completion;
 use crate::core::Core;
+use crate::ends::Pair;
+use crate::event::Event;
+use crate::handles::{Cq, Pd, Qp, Srq};
 use crate::network::{Memory, Network, Peer};
-use crate::objects::{Armed, CompletionQueue, Cq, Pd, SharedReceiveQueue, Srq, SrqAttributes, limits};
-use crate::pair::{Attributes, Init, Qp, State, Transport};
+use crate::objects::{Armed, CompletionQueue, SharedReceiveQueue, SrqAttributes, limits};
+use crate::pair::{Attributes, Init, State, Transport};
 use crate::region::{Region, RegionChange, access};
 use crate::request::{ReceiveRequest, SendRequest};
-use crate::state::Pair;
 use crate::wire::{Head, Outcome, Packet, decode};
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -18,54 +20,6 @@ use std::collections::{HashMap, HashSet, VecDeque};
 const BATCH: usize = 32;
 /// The first numbers of queue pairs are those of management, which programs do not have.
 const FIRST_NUMBER: u32 = 16;
-
-/// Something that the program is to be told.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Event {
-    /// A completion queue that was armed has something for its channel.
-    Completion {
-        /// The channel, by the number that [`Hca::create_cq`] was given.
-        channel: u64,
-        /// The queue.
-        cq: Cq,
-    },
-    /// Something about a queue pair.
-    Pair(Qp, PairEvent),
-    /// A completion queue had no room.
-    CqError(Cq),
-    /// A shared receive queue has fewer requests than its limit.
-    SrqLimit(Srq),
-    /// The node of this adapter works (again), or not.
-    Port {
-        /// It works.
-        is_up: bool,
-    },
-    /// A message of a connection manager.
-    Cm {
-        /// Who sent it.
-        from: Peer,
-        /// Its bytes.
-        bytes: Vec<u8>,
-    },
-}
-
-/// Asynchronous events of a queue pair, as `enum ibv_event_type` numbers them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u32)]
-pub enum PairEvent {
-    /// It has failed.
-    Fatal = 1,
-    /// A peer asked for what makes no sense.
-    InvalidRequest = 2,
-    /// A peer asked for what it has no right to.
-    Access = 3,
-    /// The first message came before it was ready to send.
-    Established = 4,
-    /// Its send queue is drained.
-    SendQueueDrained = 5,
-    /// It takes nothing more from its shared receive queue.
-    LastRequestReached = 16,
-}
 
 /// An adapter at a network, for the memory of one process.
 pub struct Hca<N, M> {

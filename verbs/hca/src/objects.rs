@@ -1,21 +1,9 @@
 //! Protection domains, completion queues and shared receive queues.
 
 use crate::completion::Completion;
-use crate::pair::Qp;
+use crate::handles::{Pd, Qp};
 use crate::request::ReceiveRequest;
 use std::collections::VecDeque;
-
-/// A protection domain.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Pd(pub u32);
-
-/// A completion queue.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Cq(pub u32);
-
-/// A shared receive queue.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Srq(pub u32);
 
 /// Most there can be of each, of one adapter. All are ours.
 pub mod limits {

@@ -1,10 +1,6 @@
 //! Queue pairs as programs see them: what they are made of, their states and attributes.
 
-use crate::objects::{Cq, Pd, Srq};
-
-/// Number of a queue pair.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Qp(pub u32);
+use crate::handles::{Cq, Pd, Srq};
 
 /// Service of a queue pair, as `enum ibv_qp_type` numbers them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -138,6 +138,33 @@ pub(crate) enum Packet<'a> {
 
 const KINDS: u8 = 11;
 
+/// What is in front of a message, but for its [`Head`].
+struct Fields {
+    kind: u8,
+    flags: u8,
+    syndrome: u8,
+    imm: [u8; 4],
+    key: u32,
+    part: Part,
+    at: u64,
+}
+
+impl Fields {
+    fn write(&self, head: Head) -> SmallVec<[u8; 96]> {
+        let mut out = SmallVec::new();
+        out.extend_from_slice(&[self.kind, self.flags, head.attempt, self.syndrome]);
+        for word in [head.to, head.from, head.number] {
+            out.extend_from_slice(&word.to_le_bytes());
+        }
+        out.extend_from_slice(&self.imm);
+        for word in [self.key, self.part.total, self.part.offset] {
+            out.extend_from_slice(&word.to_le_bytes());
+        }
+        out.extend_from_slice(&self.at.to_le_bytes());
+        out
+    }
+}
+
 impl Packet<'_> {
     /// The front of the message; the payload follows as it is.
     pub(crate) fn front(&self, head: Head) -> SmallVec<[u8; 96]> {
@@ -216,16 +243,7 @@ impl Packet<'_> {
             }
             Packet::Cm { .. } => 11,
         };
-        let mut out = SmallVec::new();
-        out.extend_from_slice(&[kind, flags, head.attempt, syndrome]);
-        for word in [head.to, head.from, head.number] {
-            out.extend_from_slice(&word.to_le_bytes());
-        }
-        out.extend_from_slice(&imm);
-        for word in [key, part.total, part.offset] {
-            out.extend_from_slice(&word.to_le_bytes());
-        }
-        out.extend_from_slice(&at.to_le_bytes());
+        let mut out = Fields { kind, flags, syndrome, imm, key, part, at }.write(head);
         out.extend_from_slice(&more);
         out
     }

@@ -1,16 +1,13 @@
-//! The names by which programs know the functions of `angara_verbs::entry`; exports.map has their versions. build.rs says why
+//! The names by which programs know the functions of `angara_verbs_library::entry`; exports.map has their versions. build.rs says why
 //! this is a binary, and not a library.
 #![no_main]
 
 mod private;
 
-use angara_verbs::abi::device::*;
-use angara_verbs::abi::kernel::*;
-use angara_verbs::abi::memory::*;
-use angara_verbs::abi::queues::*;
-use angara_verbs::abi::requests::*;
-use angara_verbs::entry::*;
-use angara_verbs::paths::{calls, descriptors};
+use angara_verbs_library::abi::kernel::*;
+use angara_verbs_library::abi::structs::*;
+use angara_verbs_library::entry::*;
+use angara_verbs_library::paths::{calls, descriptors};
 use libc::{c_char, c_int, c_void, ssize_t};
 
 /// Exports functions under names of C. Each calls the one behind `=`, which has the same arguments.
@@ -18,7 +15,7 @@ macro_rules! export {
     (as $abi:literal: $($name:ident($($arg:ident: $kind:ty),* $(,)?) $(-> $result:ty)? = $to:path;)*) => {
         $(
             /// # Safety
-            /// See [`angara_verbs::entry`].
+            /// See [`angara_verbs_library::entry`].
             #[unsafe(no_mangle)]
             pub unsafe extern $abi fn $name($($arg: $kind),*) $(-> $result)? {
                 #[allow(unused_unsafe)]

@@ -5,7 +5,7 @@
 //! is an alias of one of four functions, under every version; an assembler can say that, no language can. Newer drivers want
 //! some more names than older ones do, which do not mind.
 
-use angara_verbs::entry;
+use angara_verbs_library::entry;
 use std::arch::global_asm;
 
 #[cfg(target_arch = "x86_64")]

@@ -1,18 +1,12 @@
-//! The adapters of this process: taken at first use, and kept until it ends.
+//! An adapter: one lock, and what its program and its agent do with it.
 
-use crate::agent;
 use crate::memory::Own;
 use crate::port::Port;
-use crate::settings::{MemoryTier, Settings};
-use angara::open::{ENV_DOMAIN, Join};
 use angara_hca::address::LinkLayer;
 use angara_hca::{Event, Hca, Network};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::thread::Thread;
-
-/// The domain of RDMA programs that name none. Those of MPI are in another one, whose seats have other sizes.
-const DOMAIN: &str = "verbs";
 
 /// What gives events to the program.
 pub type Deliver = fn(&'static Adapter, Vec<Event>);
@@ -58,6 +52,26 @@ pub struct Adapter {
 }
 
 impl Adapter {
+    pub(crate) fn new(
+        hca: Hca<Port, Own>,
+        name: String,
+        link: LinkLayer,
+        job: Arc<angara::Job>,
+        by_network: bool,
+    ) -> Adapter {
+        Adapter {
+            node: hca.network().node(),
+            hca: Mutex::new(hca),
+            name,
+            link,
+            polls: AtomicU32::new(0),
+            agent: OnceLock::new(),
+            is_away: AtomicBool::new(false),
+            job,
+            by_network,
+        }
+    }
+
     /// Name of the device.
     pub fn name(&self) -> &str {
         &self.name
@@ -143,114 +157,11 @@ impl Adapter {
     }
 }
 
-/// Adapters of the process with this number; a child that was forked needs its own.
-static TAKEN: Mutex<Option<(u32, Result<&'static [&'static Adapter], String>)>> = Mutex::new(None);
-
-/// All adapters of this process. The first call takes them; what it fails with, later ones fail with, too.
-pub fn adapters() -> Result<&'static [&'static Adapter], String> {
-    let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
-    let me = std::process::id();
-    match &*taken {
-        Some((pid, result)) if *pid == me => result.clone(),
-        _ => {
-            let result = take_all();
-            *taken = Some((me, result.clone()));
-            result
-        }
-    }
-}
-
-/// Adapters that this process has taken already.
-pub fn known() -> &'static [&'static Adapter] {
-    let taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
-    match &*taken {
-        Some((pid, Ok(adapters))) if *pid == std::process::id() => adapters,
-        _ => &[],
-    }
-}
-
-fn take_all() -> Result<&'static [&'static Adapter], String> {
-    let settings = Settings::from_env()?;
-    let wished = match &settings.nodes[..] {
-        [] => vec![None],
-        nodes => nodes.iter().map(|node| Some(*node)).collect(),
-    };
-    let one = |(index, node)| take(&settings, index, node);
-    let adapters = wished.into_iter().enumerate().map(one).collect::<Result<Vec<_>, _>>()?;
-    Ok(Vec::leak(adapters))
-}
-
-fn take(settings: &Settings, index: usize, node: Option<u32>) -> Result<&'static Adapter, String> {
-    let mut join = Join::from_env(Port::SEAT).map_err(|e| e.to_string())?;
-    if std::env::var_os(ENV_DOMAIN).is_none_or(|name| name.is_empty()) {
-        join.domain = DOMAIN.into();
-    }
-    // Ranks of a launcher spread processes; a node that was asked for is more than that.
-    join.hint = node.or(join.hint);
-    let by_network = join.path == angara_protocol::msg::Path::Ring;
-    let job = Arc::new(join.join().map_err(|e| e.to_string())?.job);
-    let here = job.pe_entry(job.my_pe()).node;
-    if let Some(node) = node.filter(|node| *node != here) {
-        job.detach();
-        let nodes = job.geometry().shape.nodes() as u32;
-        return Err(match node < nodes {
-            true => format!("no adapter at node {node}: it is another host's, or all of its seats are taken"),
-            false => format!("there is no node {node}: the torus has {nodes}, from 0"),
-        });
-    }
-    if settings.memory != MemoryTier::Agent {
-        // SAFETY: a number and four words. With Yama, others of this user may copy from and to this process from now on.
-        unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY, 0, 0, 0) };
-    }
-    let mut port = Port::open(job.clone(), settings.memory)?;
-    let copies = port.copies_anywhere();
-    if settings.memory == MemoryTier::Direct && !copies {
-        job.detach();
-        return Err("ANGARA_VERBS_MEMORY=direct: processes cannot copy from and to each other's memory here \
-                    (a path through the network, or process_vm_readv is forbidden); use auto or agent"
-            .into());
-    }
-    let name = settings.device(index);
-    if settings.is_verbose {
-        let way = if copies { "initiators copy where they can, agents elsewhere" } else { "agents store what comes" };
-        angara_protocol::complain!("angara: {name} is at node {here}, LID {}: {way}", angara_hca::address::lid(here));
-    }
-    let hca = Hca::new(port, Own::new(), Box::new(random));
-    let adapter: &'static Adapter = Box::leak(Box::new(Adapter {
-        node: hca.network().node(),
-        hca: Mutex::new(hca),
-        name,
-        link: settings.link,
-        polls: AtomicU32::new(0),
-        agent: OnceLock::new(),
-        is_away: AtomicBool::new(false),
-        job,
-        by_network: by_network || !copies,
-    }));
-    agent::start(adapter).map_err(|e| format!("no thread for {}: {e}", adapter.name))?;
-    // SAFETY: a function without arguments, of a library that stays loaded.
-    unsafe { libc::atexit(at_exit) };
-    Ok(adapter)
-}
-
-/// The program ends in order: peers are told now, and not when the connection closes.
-extern "C" fn at_exit() {
-    let leave = || {
-        if let Ok(taken) = TAKEN.try_lock()
-            && let Some((pid, Ok(adapters))) = &*taken
-            && *pid == std::process::id()
-        {
-            adapters.iter().for_each(|adapter| adapter.leave());
-        }
-    };
-    let _ = std::panic::catch_unwind(leave);
-}
-
 /// How long a process that ends tries to get rid of what others wait for.
 const FAREWELL: std::time::Duration = std::time::Duration::from_millis(200);
 
 impl Adapter {
-    fn leave(&'static self) {
+    pub(crate) fn leave(&'static self) {
         let end = std::time::Instant::now() + FAREWELL;
         while let Ok(mut hca) = self.hca.try_lock() {
             hca.progress();
@@ -262,14 +173,5 @@ impl Adapter {
             std::thread::yield_now();
         }
         self.job.detach();
-    }
-}
-
-fn random() -> u32 {
-    let mut bytes = [0; 4];
-    match rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()) {
-        Ok(4) => u32::from_ne_bytes(bytes),
-        // Taken at first: there were random numbers then. 0 is no key; the caller asks again.
-        _ => 0,
     }
 }

@@ -20,8 +20,10 @@ mod memory;
 mod port;
 mod settings;
 mod tables;
+mod taken;
 
-pub use adapter::{Adapter, Deliver, Tick, adapters, deliver_with, known, tick_with};
+pub use adapter::{Adapter, Deliver, Tick, deliver_with, tick_with};
 pub use memory::Own;
 pub use port::{Listener, Port};
 pub use settings::{MemoryTier, Settings};
+pub use taken::{adapters, known};

@@ -57,6 +57,13 @@ pub const TOP: Beside = Beside {
     package: "angara-commands-top",
     about: "Watch a daemon at work: jobs, trunks, the hottest links",
 };
+/// `angara verbs`
+pub const VERBS: Beside = Beside {
+    name: "verbs",
+    program: "angara-verbs",
+    package: "angara-commands-verbs",
+    about: "Run RDMA programs, unmodified, on emulated adapters of a torus (libibverbs)",
+};
 /// `angara whatif`
 pub const WHATIF: Beside = Beside {
     name: "whatif",
@@ -65,7 +72,7 @@ pub const WHATIF: Beside = Beside {
     about: "Run a program in virtual time under every combination of networks, placements and values",
 };
 
-pub const ALL: [Beside; 6] = [ALLOC, BENCH, PLAN, SIM, TOP, WHATIF];
+pub const ALL: [Beside; 7] = [ALLOC, BENCH, PLAN, SIM, TOP, VERBS, WHATIF];
 
 /// Stands for the arguments of such a subcommand where only its name and its line of help are needed.
 #[derive(Args)]

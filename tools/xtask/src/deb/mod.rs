@@ -219,8 +219,11 @@ pub(crate) fn default_version() -> String {
     format!("{}-0.1", env!("CARGO_PKG_VERSION"))
 }
 
-/// `libx.so.1` is version 1 of `libx`.
+/// `libx.so.1` is version 1 of `libx`. What lies where no program looks by itself is nobody else's to depend on.
 fn library(path: &Path) -> Option<(String, String)> {
+    if path.starts_with("/usr/lib/angara") {
+        return None;
+    }
     let (name, version) = path.file_name()?.to_str()?.split_once(".so.")?;
     Some((name.into(), version.into()))
 }

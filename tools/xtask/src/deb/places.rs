@@ -32,7 +32,7 @@ pub(super) fn built_from(package: &str) -> &'static [&'static str] {
 
 /// How a path below `/usr` begins, which package it goes into (none: nobody needs it), and how it begins there. The first
 /// that fits counts.
-const RULES: [(&str, Option<&str>, &str); 22] = [
+const RULES: [(&str, Option<&str>, &str); 23] = [
     ("bin/oshc", Some(DEV), "lib/angara/bin/oshc"),
     ("bin/", Some(ANGARA), "lib/angara/bin/"),
     ("include/", Some(DEV), "include/"),
@@ -43,6 +43,7 @@ const RULES: [(&str, Option<&str>, &str); 22] = [
     ("lib/@multiarch@/libangara_mpi", Some(ANGARA), "lib/angara/lib/libangara_mpi"),
     ("lib/@multiarch@/libfabric/", Some(ANGARA), "lib/angara/lib/libfabric/"),
     ("lib/@multiarch@/", Some(DEV), "lib/@multiarch@/"),
+    ("lib/angara/libibverbs.so", Some(ANGARA), "lib/angara/lib/angara/libibverbs.so"),
     ("lib/angara/", Some(DEV), "lib/angara/"),
     // Their text is in every system, and `copyright` leads there.
     ("share/doc/angara/LICENSE-", None, ""),

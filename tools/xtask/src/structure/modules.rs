@@ -154,7 +154,9 @@ impl Modules {
             return Some(self.follow(module, &used.path, depth + 1).unwrap_or(Place::Elsewhere));
         }
         this.uses.iter().filter(|used| used.name.is_none()).find_map(|used| {
-            match self.follow(module, &used.path, depth + 1)? {
+            // Where such a path begins is said outright: looked for in all that is taken whole, it would be looked for
+            // there again for each of them.
+            match self.follow(module, &used.path, DEPTH_MAX + 1)? {
                 Place::Module(of) if of != module => self.named(of, name, depth + 1),
                 _ => None,
             }

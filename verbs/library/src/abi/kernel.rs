@@ -1,6 +1,6 @@
 //! Structs of the kernel's interface that librdmacm has copied into those of libibverbs.
 
-use super::device::ibv_gid;
+use super::structs::ibv_gid;
 
 #[repr(C)]
 #[derive(Clone, Copy)]

@@ -1,10 +1,7 @@
 //! Where fields of the structs lie, against the headers that are installed.
 
-use super::device::*;
 use super::kernel::*;
-use super::memory::*;
-use super::queues::*;
-use super::requests::*;
+use super::structs::*;
 use std::fmt::Write;
 use std::mem::offset_of;
 use std::path::Path;

@@ -3,10 +3,7 @@
 #![allow(non_camel_case_types)]
 
 pub mod constants;
-pub mod device;
 pub mod kernel;
 #[cfg(test)]
 mod layout;
-pub mod memory;
-pub mod queues;
-pub mod requests;
+pub mod structs;

@@ -3,9 +3,9 @@
 use super::guard::{code, count, pointer};
 use super::objects::{self, AhObject, ContextOwn, context, pd};
 use super::requests::{ah_attr_of, path_of};
-use crate::abi::device::ibv_context;
-use crate::abi::memory::*;
-use crate::abi::requests::ibv_wc;
+use crate::abi::structs::ibv_context;
+use crate::abi::structs::ibv_wc;
+use crate::abi::structs::*;
 use angara_hca::address::{GidType, LinkLayer, mac, node_of_gid};
 use angara_hca::{Errno, PathAttributes, Result, flags};
 use libc::c_int;

@@ -5,7 +5,7 @@ use super::guard::{code, count, pointer, value};
 use super::objects::{ContextObject, ContextOwn, context, context_object, device};
 use super::{completion, memory, objects, pair, port, refused, shared_receive, work};
 use crate::abi::constants::{ABI_IS_EXTENDED, VALUES_RAW_CLOCK, event};
-use crate::abi::device::*;
+use crate::abi::structs::*;
 use angara_hca::{Errno, Network};
 use libc::{PTHREAD_MUTEX_INITIALIZER, c_int, timespec};
 use rustix::fd::{AsRawFd, OwnedFd};

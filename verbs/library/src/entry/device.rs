@@ -3,7 +3,7 @@
 use super::guard::{pointer, value};
 use super::objects::{DeviceObject, device};
 use crate::abi::constants::NODE_CA;
-use crate::abi::device::ibv_device;
+use crate::abi::structs::ibv_device;
 use crate::process::{Adapter, adapters};
 use angara_hca::address::guid;
 use angara_hca::{Errno, Result};

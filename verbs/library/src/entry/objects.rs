@@ -2,9 +2,9 @@
 
 use super::events::{Acks, Queue};
 use super::turn::Turn;
-use crate::abi::device::{ibv_context, ibv_device, verbs_context};
-use crate::abi::memory::{ibv_ah, ibv_pd};
-use crate::abi::queues::{ibv_comp_channel, ibv_cq, ibv_cq_ex, ibv_qp, ibv_qp_ex, ibv_srq};
+use crate::abi::structs::{ibv_ah, ibv_pd};
+use crate::abi::structs::{ibv_comp_channel, ibv_cq, ibv_cq_ex, ibv_qp, ibv_qp_ex, ibv_srq};
+use crate::abi::structs::{ibv_context, ibv_device, verbs_context};
 use crate::process::Adapter;
 use angara_hca::{Completion, Cq, PathAttributes, Pd, Qp, SendRequest, Srq, Transport};
 use rustix::fd::OwnedFd;

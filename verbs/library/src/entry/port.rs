@@ -3,7 +3,7 @@
 use super::guard::{code, count, negative};
 use super::objects::{ContextOwn, context};
 use crate::abi::constants::*;
-use crate::abi::device::*;
+use crate::abi::structs::*;
 use crate::process::Adapter;
 use angara_hca::address::{GidType, LinkLayer, gids, guid, lid};
 use angara_hca::{Errno, Network, Result, limits};

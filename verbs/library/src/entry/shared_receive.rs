@@ -5,10 +5,10 @@ use super::guard::{code, pointer};
 use super::objects::{SrqObject, SrqOwn, context, pd, srq};
 use super::requests::{each, receive_request};
 use crate::abi::constants::*;
-use crate::abi::device::ibv_context;
-use crate::abi::memory::ibv_pd;
-use crate::abi::queues::*;
-use crate::abi::requests::ibv_recv_wr;
+use crate::abi::structs::ibv_context;
+use crate::abi::structs::ibv_pd;
+use crate::abi::structs::ibv_recv_wr;
+use crate::abi::structs::*;
 use angara_hca::{Errno, Result, SrqAttributes};
 use libc::{PTHREAD_COND_INITIALIZER, PTHREAD_MUTEX_INITIALIZER, c_int, c_void};
 

@@ -5,6 +5,7 @@ use crate::mpi::library::LibraryKind;
 use crate::run::options::{Check, Clock, Options, PesAs};
 use angara_abi::job::{Barrier, Collectives};
 use angara_control::error::Failed;
+use angara_fabric::BALANCED_NODES;
 use angara_machine::{MPI_TABLE, Machine};
 use angara_net::fault::{Command, Target};
 use angara_net::torus::Shape;
@@ -51,6 +52,15 @@ pub(super) fn faults(args: &Options, shape: Shape) -> Result<(), Failed> {
         Ok(_) => Ok(()),
         Err(mistake) => Err(Failed::usage(mistake.brief(), mistake.remedy())),
     })
+}
+
+/// Checks that the machine's routes can be found on a network of `shape`.
+pub(super) fn routes(machine: &Machine, shape: Shape) -> Result<(), Failed> {
+    if machine.params().is_ok_and(|params| params.balanced) && shape.nodes() > BALANCED_NODES {
+        let why = format!("routes=balanced on {shape}: balanced routes are found for up to {BALANCED_NODES} nodes");
+        return Err(Failed::usage(why, "give a smaller --torus, or leave routes=balanced out"));
+    }
+    Ok(())
 }
 
 /// Checks that nothing is asked of a library that the program does not use.

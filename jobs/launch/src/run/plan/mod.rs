@@ -4,6 +4,7 @@ mod auto;
 mod checks;
 mod engine;
 mod map;
+pub mod network;
 mod pes_as;
 mod virtual_time;
 
@@ -15,7 +16,6 @@ use angara_abi::program_clock::PRELOADED;
 use angara_control::error::Failed;
 use angara_control::install;
 use angara_control::program::find_program;
-use angara_fabric::BALANCED_NODES;
 use angara_machine::Machine;
 use angara_net::torus::Shape;
 use angara_protocol::compute::{Compute, ENV_COMPUTE, HEADER, intervals};
@@ -98,10 +98,7 @@ impl JobPlan {
         if nodes as usize > shape.nodes() {
             return Err(too_many(args.pes, args.ppn, shape));
         }
-        if machine.params().is_ok_and(|params| params.balanced) && shape.nodes() > BALANCED_NODES {
-            let why = format!("routes=balanced on {shape}: balanced routes are found for up to {BALANCED_NODES} nodes");
-            return Err(Failed::usage(why, "give a smaller --torus, or leave routes=balanced out"));
-        }
+        checks::routes(&machine, shape)?;
         if args.cluster.is_none() && args.runtime_dir.is_none() {
             checks::faults(args, shape)?;
         }

@@ -1,7 +1,7 @@
 //! What is refused, in the way of adapters that do not have it: memory windows, multicast, objects of other processes, memory of
 //! devices, DMA buffers, counters of completions.
 
-use crate::abi::memory::ibv_pd;
+use crate::abi::structs::ibv_pd;
 use crate::entry::guard::set_errno;
 use angara_hca::Errno;
 use libc::{c_int, c_void};

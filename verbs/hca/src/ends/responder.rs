@@ -1,66 +1,18 @@
 //! The side of a queue pair that answers: it takes requests in order, and says what became of them.
 
+use super::answers::{Answer, Inbound};
+use super::state::Pair;
 use crate::completion::{Completion, Opcode, Status, flags};
 use crate::core::{Core, Pieces, first_of};
-use crate::hca::{Event, PairEvent};
+use crate::event::{Event, PairEvent};
 use crate::network::{Copied, Memory, Network, NotSent, Peer, Piece};
 use crate::pair::{State, Transport};
 use crate::region::access;
 use crate::request::ReceiveRequest;
-use crate::state::Pair;
 use crate::wire::{Atomic, Head, Notice, Outcome, Packet, Part};
-use std::collections::VecDeque;
 
 /// Bytes of the global routing header, which are in front of every datagram.
 const GRH: u64 = 40;
-
-#[derive(Default)]
-pub(crate) struct Responder {
-    /// Number of the next request.
-    expected: u32,
-    /// The message that has come in part.
-    inbound: Option<Inbound>,
-    answers: VecDeque<Answer>,
-    /// The initiator waits for a receive request, or for this pair to become ready.
-    owes_go: bool,
-}
-
-struct Inbound {
-    request: ReceiveRequest,
-    pieces: Pieces,
-    part: Part,
-}
-
-enum Answer {
-    Ack { number: u32, attempt: u8, outcome: Outcome },
-    Data { number: u32, attempt: u8, key: u32, at: u64, total: u32, sent: u32 },
-    Old { number: u32, attempt: u8, word: u64 },
-    Go,
-}
-
-impl Responder {
-    /// The receive request of a message that will not end.
-    pub(crate) fn give_up(&mut self) -> Option<ReceiveRequest> {
-        self.inbound.take().map(|inbound| inbound.request)
-    }
-
-    /// The initiator may have tried already.
-    pub(crate) fn is_ready(&mut self) {
-        self.answers.push_back(Answer::Go);
-    }
-
-    fn ack(&mut self, head: Head, outcome: Outcome) {
-        let (number, attempt) = (head.number, head.attempt);
-        // An answer is one to all before it, too.
-        if let (Outcome::Done, Some(Answer::Ack { number: last, attempt: then, outcome: Outcome::Done })) =
-            (outcome, self.answers.back_mut())
-        {
-            (*last, *then) = (number, attempt);
-            return;
-        }
-        self.answers.push_back(Answer::Ack { number, attempt, outcome });
-    }
-}
 
 impl Pair {
     /// A request has come from the peer that this pair is connected to.

@@ -5,19 +5,19 @@
 //! ready, it drops everything from that request on, and the initiator begins again there: after some time, or as soon as
 //! the responder says so.
 
+use super::sends::{Fate, Posted};
+use super::state::Pair;
 use crate::Result;
 use crate::address::{lane_of, lid, node_of_path};
 use crate::completion::{Completion, Opcode, Status};
 use crate::core::{Core, Pieces, bytes_of, need_of};
-use crate::hca::{Event, PairEvent};
+use crate::event::{Event, PairEvent};
 use crate::network::{Copied, Memory, Network, NotSent, Peer, Piece, RemoteAccess};
 use crate::objects::limits;
 use crate::pair::{State, Transport};
 use crate::request::{Operation, Payload, SendRequest};
-use crate::state::Pair;
 use crate::wire::{Atomic, Head, Notice, Outcome, Packet, Part};
 use rustix::io::Errno;
-use std::collections::VecDeque;
 
 /// Where processes copy by themselves, a payload longer than this does not go by message. Ours: a copy by the kernel costs
 /// as much as messages of that length.
@@ -25,8 +25,6 @@ const BY_MESSAGE: u64 = 4096;
 /// An initiator hears nothing for so long at least before it takes its peer for lost, whatever its timeout says: processes share
 /// cores, which adapters do not.
 const SILENCE_LEAST: u64 = 2_000_000_000;
-/// How often an initiator that waits looks whether its peer is there.
-const LOOK: u64 = 20_000_000;
 /// Between attempts where a queue pair has no timeout.
 const AGAIN: u64 = 50_000_000;
 const MILLISECOND: u64 = 1_000_000;
@@ -38,105 +36,12 @@ const RNR_US: [u64; 32] = [
     15360, 20480, 30720, 40960, 61440, 81920, 122_880, 163_840, 245_760, 327_680, 491_520,
 ];
 
-#[derive(Default)]
-pub(crate) struct Initiator {
-    queue: VecDeque<Posted>,
-    /// Number of the first in the queue.
-    first: u32,
-    /// Index of the one that goes next, or is going.
-    next: usize,
-    /// Its first part has gone, and so many bytes of it.
-    going: Option<u32>,
-    /// Places that are taken: also by what is complete, until a completion is polled.
-    used: u32,
-    /// What has succeeded without a completion since the last one.
-    silent: u32,
-    attempt: u8,
-    /// Nothing goes before that time.
-    stall: Option<u64>,
-    rnr_left: Option<u8>,
-    retries_left: Option<u8>,
-    /// When the peer was heard last, or the first of what it has not answered went.
-    heard: u64,
-    /// Whether to tell when nothing is on its way any more.
-    tell_drained: bool,
-    is_watched: bool,
-}
-
-struct Posted {
-    request: SendRequest,
-    fate: Fate,
-    /// Of a read: bytes that have come.
-    got: u32,
-    /// A read or atomic that has gone.
-    reads: bool,
-    pieces: Pieces,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Fate {
-    Open,
-    Done,
-    Failed(Status),
-}
-
 /// What became of an attempt to send the next request or part.
 enum Step {
     Went,
     /// Something has to come first.
     Waits,
     Full,
-}
-
-impl Initiator {
-    fn on_way(&self) -> bool {
-        self.next > 0 || self.going.is_some()
-    }
-
-    fn reads_on_way(&self) -> usize {
-        self.queue.iter().take(self.next).filter(|posted| posted.reads && posted.fate == Fate::Open).count()
-    }
-
-    /// The index of a request that has gone, by its number.
-    fn index(&self, number: u32) -> Option<usize> {
-        let index = number.wrapping_sub(self.first) as usize;
-        (index < self.next + usize::from(self.going.is_some())).then_some(index)
-    }
-
-    /// All before this one are done, but for what is completed by its data.
-    fn done_before(&mut self, index: usize) {
-        for posted in self.queue.iter_mut().take(index) {
-            if posted.fate == Fate::Open && !posted.reads {
-                posted.fate = Fate::Done;
-            }
-        }
-    }
-
-    /// To begin again with this one.
-    fn rewind(&mut self, index: usize) {
-        (self.next, self.going) = (index, None);
-        self.attempt = self.attempt.wrapping_add(1);
-        for posted in self.queue.iter_mut().skip(index) {
-            (posted.got, posted.reads) = (0, false);
-        }
-    }
-
-    pub(crate) fn frees(&mut self, places: u32) {
-        self.used = self.used.saturating_sub(places);
-    }
-
-    pub(crate) fn is_draining(&self) -> bool {
-        self.on_way()
-    }
-
-    pub(crate) fn drains(&mut self, tell: bool) {
-        self.tell_drained = tell;
-    }
-
-    /// When it is to be looked at again.
-    fn deadline(&self, now: u64) -> Option<u64> {
-        self.stall.or_else(|| self.on_way().then_some(now + LOOK))
-    }
 }
 
 impl Pair {
@@ -263,46 +168,21 @@ impl Pair {
         let total = posted.pieces.iter().map(|piece| piece.len).sum::<u64>();
         let sent = self.sends.going.unwrap_or(0);
         let mut carried = false;
-        if is_reliable && self.sends.going.is_none() && core.network.copies(peer) {
-            let remote = match posted.request.operation {
-                Operation::Write { at, key, .. } => Some((at, key, true)),
-                Operation::Read { at, key } => Some((at, key, false)),
-                _ => None,
-            };
-            if let Some((at, key, writes)) = remote.filter(|_| total > 0) {
-                // What came before has to have happened before.
-                if index > 0 && total > BY_MESSAGE {
-                    return Step::Waits;
+        if is_reliable && self.sends.going.is_none() && total > 0 && core.network.copies(peer) {
+            match self.copy_itself(core, peer, total) {
+                Some(Step::Went) if posted_imm(&self.sends.queue[index]).is_none() => {
+                    self.done_by_itself(core);
+                    return Step::Went;
                 }
-                let (pair, from) = (self.attributes.dest_qp, self.qp.0);
-                let access = RemoteAccess { peer, pair, from, key, at, len: total, writes };
-                if index == 0 && core.network.copy(&access, &posted.pieces) == Copied::Done {
-                    if !matches!(posted.request.operation, Operation::Write { imm: Some(_), .. }) {
-                        self.done_by_itself(core);
-                        return Step::Went;
-                    }
-                    carried = true;
-                }
+                Some(Step::Went) => carried = true,
+                Some(step) => return step,
+                None => {}
             }
         }
         let posted = &self.sends.queue[index];
-        let notice = |imm| Notice { imm, solicited: posted.request.solicited };
         let part = Part { total: total as u32, offset: sent };
-        let packet = match posted.request.operation {
-            Operation::Send { imm } if is_reliable && total > BY_MESSAGE && core.network.copies(peer) => {
-                Packet::SendFrom { total: total as u32, notice: notice(imm), pieces: posted.pieces.clone() }
-            }
-            Operation::Send { imm } => Packet::Send { part, notice: notice(imm), payload: &[] },
-            Operation::Write { at, key, imm } => {
-                Packet::Write { at, key, part, notice: notice(imm), carried, payload: &[] }
-            }
-            Operation::Read { at, key } => Packet::Read { at, key, total: total as u32 },
-            Operation::FetchAdd { at, key, add } => Packet::Atomic { at, key, atomic: Atomic::Add(add) },
-            Operation::CompareSwap { at, key, compare, swap } => {
-                Packet::Atomic { at, key, atomic: Atomic::Swap { compare, swap } }
-            }
-            Operation::Datagram { .. } => return Step::Waits,
-        };
+        let by_receiver = is_reliable && total > BY_MESSAGE && core.network.copies(peer);
+        let Some(packet) = packet_of(posted, part, carried, by_receiver) else { return Step::Waits };
         let number = self.sends.first.wrapping_add(index as u32);
         let head = Head { to: self.attributes.dest_qp, from: self.qp.0, number, attempt: self.sends.attempt };
         let len = match packet {
@@ -339,6 +219,24 @@ impl Pair {
             self.sends.going = Some(sent + len as u32);
         }
         Step::Went
+    }
+
+    /// Copies to or from the peer's memory, where this process may: a write or a read that begins. Nothing if it may not.
+    fn copy_itself<N: Network, M: Memory>(&mut self, core: &mut Core<N, M>, peer: Peer, len: u64) -> Option<Step> {
+        let index = self.sends.next;
+        let posted = &self.sends.queue[index];
+        let (at, key, writes) = match posted.request.operation {
+            Operation::Write { at, key, .. } => (at, key, true),
+            Operation::Read { at, key } => (at, key, false),
+            _ => return None,
+        };
+        if index > 0 {
+            // What came before has to have happened before.
+            return (len > BY_MESSAGE).then_some(Step::Waits);
+        }
+        let (pair, from) = (self.attributes.dest_qp, self.qp.0);
+        let access = RemoteAccess { peer, pair, from, key, at, len, writes };
+        (core.network.copy(&access, &posted.pieces) == Copied::Done).then_some(Step::Went)
     }
 
     /// The first request has happened without a message, so that it has no number.
@@ -586,6 +484,32 @@ impl Pair {
         self.sends.is_watched = again.is_some();
         again
     }
+}
+
+fn posted_imm(posted: &Posted) -> Option<u32> {
+    match posted.request.operation {
+        Operation::Write { imm, .. } | Operation::Send { imm } | Operation::Datagram { imm, .. } => imm,
+        _ => None,
+    }
+}
+
+/// The packet of a request of a connected pair, for this part of its payload: with `carried` it is there already, and
+/// `by_receiver` says that whoever receives a send copies it.
+fn packet_of(posted: &Posted, part: Part, carried: bool, by_receiver: bool) -> Option<Packet<'static>> {
+    let notice = Notice { imm: posted_imm(posted), solicited: posted.request.solicited };
+    Some(match posted.request.operation {
+        Operation::Send { .. } if by_receiver => {
+            Packet::SendFrom { total: part.total, notice, pieces: posted.pieces.clone() }
+        }
+        Operation::Send { .. } => Packet::Send { part, notice, payload: &[] },
+        Operation::Write { at, key, .. } => Packet::Write { at, key, part, notice, carried, payload: &[] },
+        Operation::Read { at, key } => Packet::Read { at, key, total: part.total },
+        Operation::FetchAdd { at, key, add } => Packet::Atomic { at, key, atomic: Atomic::Add(add) },
+        Operation::CompareSwap { at, key, compare, swap } => {
+            Packet::Atomic { at, key, atomic: Atomic::Swap { compare, swap } }
+        }
+        Operation::Datagram { .. } => return None,
+    })
 }
 
 /// Sends a packet with `len` bytes of a request's payload from `offset` on.

@@ -1,16 +1,17 @@
 //! A queue pair of this adapter: its state, and how it changes.
 
+use super::answers::Responder;
+use super::sends::Initiator;
 use crate::Result;
 use crate::address::{lane_of, node_of_path};
 use crate::completion::{Completion, Opcode, Status};
 use crate::core::Core;
-use crate::hca::{Event, PairEvent};
-use crate::initiator::Initiator;
+use crate::event::{Event, PairEvent};
+use crate::handles::Qp;
 use crate::network::{Memory, Network, Peer, PublicPair};
 use crate::objects::limits;
-use crate::pair::{Attributes, Init, Qp, State, Transport, mask};
+use crate::pair::{Attributes, Init, State, Transport, mask};
 use crate::request::ReceiveRequest;
-use crate::responder::Responder;
 use rustix::io::Errno;
 use std::collections::VecDeque;
 

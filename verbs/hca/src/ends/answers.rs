@@ -1,0 +1,54 @@
+//! What a pair has taken of its peer, and what it answers.
+
+use crate::core::Pieces;
+use crate::request::ReceiveRequest;
+use crate::wire::{Head, Outcome, Part};
+use std::collections::VecDeque;
+
+#[derive(Default)]
+pub(crate) struct Responder {
+    /// Number of the next request.
+    pub(crate) expected: u32,
+    /// The message that has come in part.
+    pub(crate) inbound: Option<Inbound>,
+    pub(crate) answers: VecDeque<Answer>,
+    /// The initiator waits for a receive request, or for this pair to become ready.
+    pub(crate) owes_go: bool,
+}
+
+pub(crate) struct Inbound {
+    pub(crate) request: ReceiveRequest,
+    pub(crate) pieces: Pieces,
+    pub(crate) part: Part,
+}
+
+pub(crate) enum Answer {
+    Ack { number: u32, attempt: u8, outcome: Outcome },
+    Data { number: u32, attempt: u8, key: u32, at: u64, total: u32, sent: u32 },
+    Old { number: u32, attempt: u8, word: u64 },
+    Go,
+}
+
+impl Responder {
+    /// The receive request of a message that will not end.
+    pub(crate) fn give_up(&mut self) -> Option<ReceiveRequest> {
+        self.inbound.take().map(|inbound| inbound.request)
+    }
+
+    /// The initiator may have tried already.
+    pub(crate) fn is_ready(&mut self) {
+        self.answers.push_back(Answer::Go);
+    }
+
+    pub(crate) fn ack(&mut self, head: Head, outcome: Outcome) {
+        let (number, attempt) = (head.number, head.attempt);
+        // An answer is one to all before it, too.
+        if let (Outcome::Done, Some(Answer::Ack { number: last, attempt: then, outcome: Outcome::Done })) =
+            (outcome, self.answers.back_mut())
+        {
+            (*last, *then) = (number, attempt);
+            return;
+        }
+        self.answers.push_back(Answer::Ack { number, attempt, outcome });
+    }
+}
