@@ -463,7 +463,9 @@ impl<N: Network, M: Memory> Hca<N, M> {
     }
 
     /// Makes a queue pair, whose sizes are as asked for, or more. `EINVAL`, `ENOMEM`.
-    pub fn create_qp(&mut self, init: Init) -> Result<Qp> {
+    pub fn create_qp(&mut self, mut init: Init) -> Result<Qp> {
+        // There are programs that have asked for none, and rely on a few.
+        init.caps.inline_data = init.caps.inline_data.max(limits::INLINE_LEAST);
         let caps = &init.caps;
         let is_too_much = caps.send_wr > limits::REQUESTS
             || caps.recv_wr > limits::REQUESTS

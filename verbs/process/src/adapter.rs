@@ -18,6 +18,23 @@ pub fn deliver_with(deliver: Deliver) {
     let _ = DELIVER.set(deliver);
 }
 
+/// What is to be done now and then.
+pub type Tick = fn();
+
+static TICK: OnceLock<Tick> = OnceLock::new();
+
+/// Agents of all adapters call this often: at least every 20 ms, and much more often while there is traffic.
+pub fn tick_with(tick: Tick) {
+    let _ = TICK.set(tick);
+}
+
+/// Calls it.
+pub(crate) fn tick() {
+    if let Some(tick) = TICK.get() {
+        tick();
+    }
+}
+
 /// An adapter.
 pub struct Adapter {
     hca: Mutex<Hca<Port, Own>>,

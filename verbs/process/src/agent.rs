@@ -3,7 +3,7 @@
 //! It sleeps on the memory of its seat, as every wait of the driver does. While the program polls, it does what the agent
 //! would do, and the agent stays away: whoever writes to a seat where somebody sleeps pays for the wake-up.
 
-use crate::adapter::Adapter;
+use crate::adapter::{Adapter, tick};
 use std::time::Duration;
 
 /// Looks whether the program still polls come so often, at first and later.
@@ -37,7 +37,10 @@ fn serve(adapter: &'static Adapter) {
     loop {
         let polls = adapter.polls();
         let by_program = || adapter.polls() != polls && !adapter.is_armed();
-        let ready = || by_program() || adapter.progress();
+        let ready = || {
+            tick();
+            by_program() || adapter.progress()
+        };
         match adapter.job().wait(ready, &|| format!("messages to the RDMA adapter {}", adapter.name())) {
             Ok(()) | Err(angara::Error::Timeout { .. }) => {}
             // The job or the daemon has ended: every peer is lost.
@@ -49,6 +52,7 @@ fn serve(adapter: &'static Adapter) {
                 // Queue pairs of now and those to come end in errors.
                 loop {
                     adapter.progress();
+                    tick();
                     std::thread::sleep(20 * NAP_MOST);
                 }
             }
@@ -65,6 +69,7 @@ fn stay_away(adapter: &Adapter) {
     adapter.goes_away();
     while in_vain < TWICE && !adapter.is_wanted() && !adapter.is_armed() {
         std::thread::park_timeout(nap);
+        tick();
         let now = adapter.polls();
         in_vain = if now == polls { in_vain + 1 } else { 0 };
         (polls, nap) = (now, (2 * nap).min(NAP_MOST));
