@@ -35,3 +35,8 @@ fn two_queue_pairs_of_a_process_talk_to_each_other() {
 fn files_of_adapters_are_where_programs_look() {
     each_way("files");
 }
+
+#[test]
+fn too_much_of_anything_and_memory_that_goes_are_errors() {
+    each_way("limits");
+}
