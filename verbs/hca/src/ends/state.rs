@@ -130,7 +130,12 @@ impl Pair {
                 _ => node_of_path(&self.attributes.path)
                     .and_then(|node| core.network.find(node, lane_of(self.attributes.dest_qp))),
             };
+            // Numbers begin where both ends have agreed, so that what is late of a connection before is not taken for this.
+            self.answers.expected = self.attributes.rq_psn;
             self.answers.is_ready();
+        }
+        if next == State::Rts && from == State::Rtr {
+            self.sends.first = self.attributes.sq_psn;
         }
         if next.receives() {
             core.network.publish_pair(&PublicPair {

@@ -1,4 +1,5 @@
 //! Adapters that talk to each other.
 
+mod oracle;
 mod services;
 mod world;
