@@ -20,6 +20,8 @@ pub(crate) struct Core<N, M> {
     pub(crate) network: N,
     pub(crate) memory: M,
     pub(crate) regions: HashMap<u32, Region>,
+    /// Counts the regions that are not there any more, or not as they were: what was found before is to be found again.
+    pub(crate) lost_regions: u64,
     pub(crate) cqs: HashMap<Cq, CompletionQueue>,
     pub(crate) srqs: HashMap<Srq, SharedReceiveQueue>,
     pub(crate) events: Vec<Event>,
@@ -42,6 +44,7 @@ impl<N: Network, M: Memory> Core<N, M> {
             network,
             memory,
             regions: HashMap::new(),
+            lost_regions: 0,
             cqs: HashMap::new(),
             srqs: HashMap::new(),
             events: Vec::new(),
@@ -121,6 +124,21 @@ impl<N: Network, M: Memory> Core<N, M> {
             Ok(Some(Piece { at, len: element.len.into() }))
         };
         elements.iter().filter_map(|element| one(element).transpose()).collect()
+    }
+
+    /// The same for elements that were found before: once more, if a region has gone since.
+    pub(crate) fn resolve_again(
+        &self,
+        pd: Pd,
+        elements: &[Element],
+        need: u32,
+        (pieces, found): (&mut Pieces, &mut u64),
+    ) -> Result<(), Status> {
+        if *found != self.lost_regions {
+            *pieces = self.resolve(pd, elements, need)?;
+            *found = self.lost_regions;
+        }
+        Ok(())
     }
 
     /// Where `len` bytes of a region lie, if a peer may use them so. No bytes need no region.

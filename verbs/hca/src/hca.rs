@@ -139,7 +139,8 @@ impl<N: Network, M: Memory> Hca<N, M> {
             }
             return;
         }
-        match (packet, pair) {
+        // Others than reliable ones are not answered: they wait for nothing.
+        match (packet, pair.filter(|pair| pair.init.transport == Transport::Rc)) {
             (Packet::Ack(outcome), Some(pair)) => pair.answered(core, head, outcome),
             (Packet::Data { part, payload }, Some(pair)) => pair.data_came(core, head, part, payload),
             (Packet::Old { word }, Some(pair)) => pair.old_came(core, head, word),
@@ -285,6 +286,7 @@ impl<N: Network, M: Memory> Hca<N, M> {
         let iova = if change.range.is_some() { at } else { old.iova };
         let region = Region { key, pd, access, at, len, iova };
         self.core.network.withdraw_region(key);
+        self.core.lost_regions += 1;
         self.core.regions.insert(key, region);
         self.core.network.publish_region(&region);
         Ok(region)
@@ -292,6 +294,7 @@ impl<N: Network, M: Memory> Hca<N, M> {
     /// The region is gone when this returns: nothing is written there any more.
     pub fn deregister(&mut self, key: u32) -> Result<()> {
         self.core.regions.remove(&key).ok_or(Errno::INVAL)?;
+        self.core.lost_regions += 1;
         self.core.network.withdraw_region(key);
         Ok(())
     }

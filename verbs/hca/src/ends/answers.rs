@@ -11,6 +11,8 @@ pub(crate) struct Responder {
     pub(crate) expected: u32,
     /// The message that has come in part.
     pub(crate) inbound: Option<Inbound>,
+    /// Bytes of a write that have come in part.
+    pub(crate) written: u32,
     pub(crate) answers: VecDeque<Answer>,
     /// The initiator waits for a receive request, or for this pair to become ready.
     pub(crate) owes_go: bool,
@@ -19,6 +21,8 @@ pub(crate) struct Responder {
 pub(crate) struct Inbound {
     pub(crate) request: ReceiveRequest,
     pub(crate) pieces: Pieces,
+    /// Regions that were lost before these pieces were found.
+    pub(crate) found: u64,
     pub(crate) part: Part,
 }
 

@@ -72,7 +72,8 @@ impl Pair {
             return Err(Errno::NOMEM);
         }
         self.sends.used += 1;
-        self.sends.queue.push_back(Posted { request, fate: Fate::Open, got: 0, reads: false, pieces: Pieces::new() });
+        let (pieces, found) = (Pieces::new(), core.lost_regions);
+        self.sends.queue.push_back(Posted { request, fate: Fate::Open, got: 0, reads: false, pieces, found });
         match self.state {
             State::Error => self.flush_sends(core),
             State::Sqe => self.flush_sends(core),
@@ -118,6 +119,9 @@ impl Pair {
                 posted.fate = Fate::Failed(status);
                 return Step::Waits;
             }
+        } else if let Err(status) = prepare_again(core, self.init.pd, &mut sends.queue[index]) {
+            sends.queue[index].fate = Fate::Failed(status);
+            return Step::Waits;
         }
         match self.init.transport {
             Transport::Ud => self.send_datagram(core),
@@ -409,8 +413,11 @@ impl Pair {
         if !is_next || posted.fate != Fate::Open {
             return;
         }
-        match core.write_pieces(&posted.pieces, part.offset.into(), payload) {
-            Err(()) => posted.fate = Fate::Failed(Status::LocalProtection),
+        let written = prepare_again(core, self.init.pd, posted).and_then(|()| {
+            core.write_pieces(&posted.pieces, part.offset.into(), payload).map_err(|()| Status::LocalProtection)
+        });
+        match written {
+            Err(status) => posted.fate = Fate::Failed(status),
             Ok(()) => {
                 posted.got += payload.len() as u32;
                 if u64::from(posted.got) == total {
@@ -429,10 +436,10 @@ impl Pair {
         if !posted.reads || posted.fate != Fate::Open {
             return;
         }
-        posted.fate = match core.write_pieces(&posted.pieces, 0, &word.to_ne_bytes()) {
-            Ok(()) => Fate::Done,
-            Err(()) => Fate::Failed(Status::LocalProtection),
-        };
+        let written = prepare_again(core, self.init.pd, posted).and_then(|()| {
+            core.write_pieces(&posted.pieces, 0, &word.to_ne_bytes()).map_err(|()| Status::LocalProtection)
+        });
+        posted.fate = written.map_or_else(Fate::Failed, |()| Fate::Done);
         self.read_ended(core, index);
     }
 
@@ -560,7 +567,23 @@ fn prepare<N: Network, M: Memory>(
         }
         Payload::Elements(elements) => core.resolve(pd, elements, need_of(read))?,
     };
+    posted.found = core.lost_regions;
     Ok(())
+}
+
+/// Finds the bytes of a request that is on its way again, if a region has gone since.
+fn prepare_again<N: Network, M: Memory>(
+    core: &Core<N, M>,
+    pd: crate::Pd,
+    posted: &mut Posted,
+) -> std::result::Result<(), Status> {
+    let need = need_of(is_read(&posted.request.operation));
+    match &posted.request.payload {
+        Payload::Inline(_) => Ok(()),
+        Payload::Elements(elements) => {
+            core.resolve_again(pd, elements, need, (&mut posted.pieces, &mut posted.found))
+        }
+    }
 }
 
 /// The global routing header of a datagram, whose payload has so many bytes.

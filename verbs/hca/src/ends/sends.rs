@@ -41,6 +41,8 @@ pub(crate) struct Posted {
     /// A read or atomic that has gone.
     pub(crate) reads: bool,
     pub(crate) pieces: Pieces,
+    /// Regions that were lost before these pieces were found.
+    pub(crate) found: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

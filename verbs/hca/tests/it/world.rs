@@ -308,12 +308,35 @@ impl World {
     }
 
     pub(crate) fn ready(&mut self, seat: u32, side: Side, to: (u32, Qp), transport: Transport, retries: (u8, u8)) {
+        self.connect(seat, side, to, transport, retries, (0, 0));
+    }
+
+    /// A reliable pair begins anew: reset and connected, with other first numbers of what it sends and takes.
+    pub(crate) fn again(&mut self, seat: u32, side: Side, to: (u32, Qp), psn: (u32, u32)) {
+        let hca = &mut self.adapters[seat as usize];
+        hca.modify_qp(side.qp, mask::STATE, &Attributes::default()).expect("reset");
+        let init = Attributes { state: 1, port: 1, access: RIGHTS, ..Attributes::default() };
+        hca.modify_qp(side.qp, mask::STATE | mask::PKEY_INDEX | mask::PORT | mask::ACCESS, &init).expect("init");
+        self.connect(seat, side, to, Transport::Rc, (7, 7), psn);
+    }
+
+    fn connect(
+        &mut self,
+        seat: u32,
+        side: Side,
+        to: (u32, Qp),
+        transport: Transport,
+        retries: (u8, u8),
+        (sq_psn, rq_psn): (u32, u32),
+    ) {
         assert_eq!(lane_of(to.1.0), 0);
         let hca = &mut self.adapters[seat as usize];
         let path = PathAttributes { dlid: address::lid(to.0), port: 1, ..PathAttributes::default() };
         let all = Attributes {
             path,
             path_mtu: 5,
+            sq_psn,
+            rq_psn,
             dest_qp: to.1.0,
             max_dest_rd_atomic: 4,
             max_rd_atomic: 4,

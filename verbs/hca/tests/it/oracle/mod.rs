@@ -20,7 +20,9 @@ fn programs_see_what_the_specification_promises() {
     let first = number("HCA_SEED", 1);
     for seed in first..first + number("HCA_SCHEDULES", 300) {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| Program::new(seed).run())) {
-            eprintln!("schedule {seed} failed; again: HCA_SEED={seed} HCA_SCHEDULES=1 cargo test -p angara-hca oracle::");
+            eprintln!(
+                "schedule {seed} failed; again: HCA_SEED={seed} HCA_SCHEDULES=1 cargo test -p angara-hca oracle::"
+            );
             resume_unwind(panic);
         }
     }

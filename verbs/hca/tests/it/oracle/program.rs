@@ -64,7 +64,7 @@ impl Program {
         let seats = (0..adapters).map(|seat| Program::seat(&mut world, &mut rng, seat)).collect();
         let gentle = rng.one_in(2);
         let longest = if rng.one_in(3) { 4400 } else { 700 };
-        let model = Model::new(adapters);
+        let model = Model::new(adapters, gentle);
         let (links, datagrams, lost) = (Vec::new(), Vec::new(), Vec::new());
         let mut program = Program { world, model, rng, seats, links, datagrams, lost, gentle, longest };
         for seat in 0..adapters {
@@ -404,7 +404,8 @@ impl Program {
         let mut record = self.record(seat, srq.is_none().then_some(life), What::Receive { room }, &elements);
         record.fails = spoilt.then_some(Status::LocalProtection);
         record.is_shaky = shaky;
-        let request = ReceiveRequest { wr_id: self.model.records.len() as u64, elements: elements.iter().copied().collect() };
+        let request =
+            ReceiveRequest { wr_id: self.model.records.len() as u64, elements: elements.iter().copied().collect() };
         let hca = &mut self.world.adapters[seat as usize];
         let posted = match srq {
             Some(srq) => hca.post_srq_receive(srq, request),
@@ -531,12 +532,13 @@ impl Program {
         let (own, peer) = (self.take_end(link, i), self.take_end(link, 1 - i));
         let len = self.length();
         // What an earlier request of the same queue has written, or what never changes.
-        let written = self.model.lives[own.life?].sends.iter().rev().find_map(|record| {
-            match &self.model.records[*record] {
-                Record { what: What::Write { at, bytes, .. }, fails: None, is_shaky: false, .. } => Some((*at, bytes.clone())),
+        let written =
+            self.model.lives[own.life?].sends.iter().rev().find_map(|record| match &self.model.records[*record] {
+                Record { what: What::Write { at, bytes, .. }, fails: None, is_shaky: false, .. } => {
+                    Some((*at, bytes.clone()))
+                }
                 _ => None,
-            }
-        });
+            });
         let (from, expected) = match written.filter(|_| self.rng.one_in(2)) {
             Some(written) => written,
             None => {
@@ -605,7 +607,8 @@ impl Program {
         let (elements, bytes) = self.bytes(seat, len);
         let (imm, grh) = (self.imm(), self.rng.one_in(2));
         let dgid = address::gids(address::LinkLayer::InfiniBand, to.0)[0].0;
-        let path = PathAttributes { dlid: address::lid(to.0), port: 1, is_global: grh, dgid, ..PathAttributes::default() };
+        let path =
+            PathAttributes { dlid: address::lid(to.0), port: 1, is_global: grh, dgid, ..PathAttributes::default() };
         let record = self.record(seat, Some(life), What::Datagram { bytes, imm, to, grh }, &elements);
         let operation = Operation::Datagram { to: path, qp: to.1.0, qkey: 7, imm };
         self.post(seat, qp, life, (operation, elements, record));

@@ -94,7 +94,8 @@ impl Program {
         }
         self.world.lose(seat);
         self.lost.push(seat);
-        let lives: Vec<usize> = (0..self.model.lives.len()).filter(|life| self.model.lives[*life].seat == seat).collect();
+        let lives: Vec<usize> =
+            (0..self.model.lives.len()).filter(|life| self.model.lives[*life].seat == seat).collect();
         for life in lives {
             let peer = self.model.lives[life].peer;
             self.model.lives[life].trouble = true;
@@ -204,7 +205,8 @@ impl Program {
         for _ in 0..30 {
             let key = self.seats[seat as usize].main.key;
             let elements = [Element { at: TRASH, len: 4440, key }];
-            let request = ReceiveRequest { wr_id: self.model.records.len() as u64, elements: elements.into_iter().collect() };
+            let request =
+                ReceiveRequest { wr_id: self.model.records.len() as u64, elements: elements.into_iter().collect() };
             let hca = &mut self.world.adapters[seat as usize];
             let posted = match init.srq {
                 Some(srq) => hca.post_srq_receive(srq, request),
@@ -249,6 +251,6 @@ impl Program {
             self.world.shared.borrow_mut().now = next.max(now + 1);
             idle = 0;
         }
-        panic!("it does not come to rest: {:#?}", self.model.lives);
+        panic!("it does not come to rest: {:?}", self.model.lives);
     }
 }
