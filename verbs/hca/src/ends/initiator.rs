@@ -580,9 +580,7 @@ fn prepare_again<N: Network, M: Memory>(
     let need = need_of(is_read(&posted.request.operation));
     match &posted.request.payload {
         Payload::Inline(_) => Ok(()),
-        Payload::Elements(elements) => {
-            core.resolve_again(pd, elements, need, (&mut posted.pieces, &mut posted.found))
-        }
+        Payload::Elements(elements) => core.resolve_again(pd, elements, need, (&mut posted.pieces, &mut posted.found)),
     }
 }
 

@@ -73,6 +73,17 @@ impl Memory for Bytes {
     }
 }
 
+impl Shared {
+    /// A message that no adapter has made.
+    pub(crate) fn forge(&mut self, from: u32, to: u32, message: Vec<u8>) {
+        self.rings.entry((from, to)).or_default().push_back(message);
+    }
+    /// Takes what has been sent and nobody has received yet.
+    pub(crate) fn intercept(&mut self, from: u32, to: u32) -> Vec<Vec<u8>> {
+        self.rings.remove(&(from, to)).unwrap_or_default().into()
+    }
+}
+
 impl End {
     fn lives(&self) -> bool {
         !self.shared.borrow().gone.contains(&self.seat)
