@@ -115,7 +115,7 @@ impl<N: Network, M: Memory> Hca<N, M> {
         // What is none of ours was written by somebody who writes what he likes.
         let Some((head, packet)) = decode(message) else { return };
         if let Packet::Cm { payload } = packet {
-            return self.core.events.push(Event::Cm { from, bytes: payload.to_vec() });
+            return self.core.manager_says(from, payload);
         }
         let core = &mut self.core;
         let pair = self.pairs.get_mut(&Qp(head.to));

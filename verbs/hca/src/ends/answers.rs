@@ -5,6 +5,9 @@ use crate::request::ReceiveRequest;
 use crate::wire::{Head, Outcome, Part};
 use std::collections::VecDeque;
 
+/// Answers that wait for a peer at most, which is more than any peer causes that keeps to its number of reads.
+const ANSWERS: usize = 256;
+
 #[derive(Default)]
 pub(crate) struct Responder {
     /// Number of the next request.
@@ -37,6 +40,11 @@ impl Responder {
     /// The receive request of a message that will not end.
     pub(crate) fn give_up(&mut self) -> Option<ReceiveRequest> {
         self.inbound.take().map(|inbound| inbound.request)
+    }
+
+    /// Nothing more is taken of a peer that does not read its answers.
+    pub(crate) fn is_full(&self) -> bool {
+        self.answers.len() >= ANSWERS
     }
 
     /// The initiator may have tried already.

@@ -163,6 +163,7 @@ impl Pair {
             // Somebody may have come there since.
             self.peer = node_of_path(&self.attributes.path)
                 .and_then(|node| core.network.find(node, lane_of(self.attributes.dest_qp)));
+            self.publish(core);
         }
         let Some(peer) = self.peer else {
             return self.nobody_is_there(core, is_reliable);

@@ -23,6 +23,13 @@ impl Pair {
         head: Head,
         packet: Packet<'_>,
     ) {
+        if self.answers.is_full() {
+            return;
+        }
+        let reads = matches!(packet, Packet::Read { .. } | Packet::Atomic { .. });
+        if reads && self.init.transport != Transport::Rc {
+            return;
+        }
         if self.init.transport == Transport::Rc {
             let ahead = head.number.wrapping_sub(self.answers.expected) as i32;
             if ahead < 0 && packet.begins() {

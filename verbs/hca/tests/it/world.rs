@@ -181,7 +181,10 @@ impl Network for End {
             let shared = self.shared.borrow();
             let need = if at.writes { access::REMOTE_WRITE } else { access::REMOTE_READ };
             let Some(pair) = shared.pairs.get(&(at.peer.seat, at.pair)) else { return Copied::Refused };
-            if pair.with != at.from || pair.access & need == 0 || shared.gone.contains(&at.peer.seat) {
+            if (pair.peer, pair.with) != (self.me(), at.from)
+                || pair.access & need == 0
+                || shared.gone.contains(&at.peer.seat)
+            {
                 return Copied::Refused;
             }
             let region = shared.regions.get(&(at.peer.seat, at.key));
