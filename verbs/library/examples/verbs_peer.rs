@@ -5,6 +5,7 @@
 //! ends with 0 after so many rounds, with 3 once a completion has failed, with 2 where there is no adapter.
 
 use angara_verbs_library::abi::structs::*;
+use std::cell::Cell;
 use std::ffi::{CStr, c_int, c_void};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -47,7 +48,13 @@ struct Peer {
     mr: *mut ibv_mr,
     memory: *mut u8,
     lid: u16,
+    /// An empty write is on its way that only asks whether the other one is there.
+    asks: Cell<bool>,
 }
+
+/// Who hears nothing for so long asks.
+const SILENCE: Duration = Duration::from_millis(100);
+const ASKING: u64 = 500;
 
 fn no_adapter(what: &str) -> ! {
     eprintln!("{what}: {}", std::io::Error::last_os_error());
@@ -101,7 +108,7 @@ impl Peer {
                 ibv_qp_cap { max_send_wr: 16, max_recv_wr: 16, max_send_sge: 1, max_recv_sge: 1, max_inline_data: 0 };
             let qp = create_qp(pd, &raw mut init);
             assert!(!qp.is_null());
-            Peer { me, context, cq, qp, mr, memory: memory.cast(), lid: port.lid }
+            Peer { me, context, cq, qp, mr, memory: memory.cast(), lid: port.lid, asks: Cell::new(false) }
         }
     }
 
@@ -163,11 +170,14 @@ impl Peer {
     }
 
     /// `opcode` as `enum ibv_wr_opcode` numbers them.
-    fn post(&self, opcode: u32, (area, len): (usize, usize), at: u64, key: u32) {
+    fn post(&self, opcode: u32, place: (usize, usize), at: u64, key: u32) {
+        self.post_as(opcode.into(), opcode, place, (at, key));
+    }
+    fn post_as(&self, wr_id: u64, opcode: u32, (area, len): (usize, usize), (at, key): (u64, u32)) {
         let mut sge = self.element(area, len);
         // SAFETY: integers and pointers may be 0.
         let mut wr: ibv_send_wr = unsafe { mem::zeroed() };
-        (wr.wr_id, wr.sg_list, wr.num_sge, wr.opcode, wr.send_flags) = (opcode.into(), &raw mut sge, 1, opcode, 2);
+        (wr.wr_id, wr.sg_list, wr.num_sge, wr.opcode, wr.send_flags) = (wr_id, &raw mut sge, 1, opcode, 2);
         match opcode {
             6 => wr.wr.atomic = Atomic { remote_addr: at, compare_add: 1, swap: 0, rkey: key },
             _ => wr.wr.rdma = Rdma { remote_addr: at, rkey: key },
@@ -192,8 +202,13 @@ impl Peer {
                 println!("failed: status {} of {}", wc.status, wc.wr_id);
                 process::exit(3);
             }
-            if count == 1 {
+            if count == 1 && wc.wr_id == ASKING {
+                self.asks.set(false);
+            } else if count == 1 {
                 return wc;
+            }
+            if began.elapsed() > SILENCE && !self.asks.replace(true) {
+                self.post_as(ASKING, 0, (1, 0), (0, 0));
             }
             assert!(began.elapsed() < PATIENCE, "no completion");
             std::thread::yield_now();
@@ -257,17 +272,40 @@ fn pattern(who: u64, round: usize, i: usize) -> u8 {
     (who as usize * 101 + round * 13 + i * 7 + i / 251) as u8
 }
 
+/// A child that ends at once, as programs do, and one that becomes another program.
+fn fork() {
+    for becomes in [false, true] {
+        // SAFETY: the child calls nothing that needs other threads.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let program = [c"true".as_ptr(), ptr::null()];
+            // SAFETY: a list that ends.
+            unsafe {
+                if becomes {
+                    libc::execvp(program[0], program.as_ptr());
+                }
+                libc::exit(0);
+            }
+        }
+        let mut status = -1;
+        // SAFETY: room for a status.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        assert_eq!(status, 0, "the child ends well");
+    }
+}
+
 fn main() {
     let words: Vec<String> = std::env::args().collect();
     let [_, dir, me, rounds] = &words[..] else { panic!("DIRECTORY NUMBER ROUNDS") };
     println!("pid {}", process::id());
     let peer = Peer::open(me.parse().expect("0 or 1"));
     let to = peer.meet(Path::new(dir));
-    peer.receive(0);
     peer.connect(to);
+    peer.receive(0);
     for round in 0..rounds.parse().expect("a number") {
         peer.round(round, to);
         if round == 0 {
+            fork();
             println!("goes");
         }
     }
