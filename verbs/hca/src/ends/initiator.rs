@@ -98,6 +98,11 @@ impl Pair {
             self.retire(core);
         }
         self.retire(core);
+        let is_blocked = is_full && !self.sends.on_way();
+        if is_blocked && !std::mem::replace(&mut self.sends.is_blocked, is_blocked) {
+            self.sends.heard = core.network.now();
+        }
+        self.sends.is_blocked = is_blocked;
         self.watch(core);
         is_full
     }
@@ -337,6 +342,7 @@ impl Pair {
             self.complete_send(core, &posted.request, Status::Flushed);
         }
         (self.sends.next, self.sends.going, self.sends.stall) = (0, None, None);
+        self.sends.is_blocked = false;
     }
 
     /// A responder has answered.
@@ -479,10 +485,12 @@ impl Pair {
             self.sends.stall = None;
             self.is_due(core);
         }
-        if self.sends.on_way() {
+        if self.sends.waits() {
             let is_there = self.peer.is_none_or(|peer| core.network.is_there(peer));
             let budget = self.timeout().map(|timeout| timeout.saturating_mul(1 + u64::from(self.attributes.retry_cnt)));
-            let silent = now.saturating_sub(self.sends.heard);
+            // Who finds no room may have others before him.
+            let patience = if self.sends.on_way() { 1 } else { 4 };
+            let silent = now.saturating_sub(self.sends.heard) / patience;
             if !is_there || budget.is_some_and(|budget| silent > budget.max(SILENCE_LEAST)) {
                 self.peer_is_lost();
                 self.retire(core);
