@@ -177,14 +177,20 @@ impl<N: Network, M: Memory> Hca<N, M> {
             self.core.events.push(Event::Port { is_up });
         }
         let mut watched = std::mem::take(&mut self.core.watched);
+        let mut has_failed = false;
         watched.retain(|qp| {
-            let again = self.pairs.get_mut(qp).and_then(|pair| pair.look(&mut self.core, now));
+            let again = self.pairs.get_mut(qp).and_then(|pair| {
+                let before = pair.state;
+                let again = pair.look(&mut self.core, now);
+                has_failed |= pair.state != before;
+                again
+            });
             self.core.next_look = self.core.next_look.min(again.unwrap_or(u64::MAX));
             again.is_some()
         });
         watched.append(&mut self.core.watched);
         self.core.watched = watched;
-        self.pump() || changed
+        self.pump() || changed || has_failed
     }
 
     /// When [`Hca::progress`] has something to do even if nothing comes: nanoseconds of [`Network::now`].
@@ -343,9 +349,10 @@ impl<N: Network, M: Memory> Hca<N, M> {
     /// Takes at most `most` completions, in order, after a look at the network if there are none. Returns how many.
     pub fn poll(&mut self, cq: Cq, most: usize, take: &mut dyn FnMut(&Completion)) -> Result<usize> {
         let taken = self.take_completions(cq, most, take)?;
-        if taken > 0 || most == 0 || !self.progress() {
+        if taken > 0 || most == 0 {
             return Ok(taken);
         }
+        self.progress();
         self.take_completions(cq, most, take)
     }
 

@@ -409,3 +409,13 @@ fn a_queue_without_room_tells_once_and_keeps_what_it_has() {
     assert_eq!(world.adapters[0].take_events(), [Event::CqError(a.send)]);
     assert_eq!(world.poll(0, a.send).iter().map(|c| c.wr_id).collect::<Vec<_>>(), [0, 1]);
 }
+
+#[test]
+fn a_poll_has_what_it_has_ended_itself() {
+    let mut world = World::new(2, false);
+    let (a, b) = world.connected(Transport::Rc, false);
+    world.post(0, a, 1, Operation::Write { at: BASE, key: b.region.key, imm: None }, BASE, 8);
+    world.lose(1);
+    world.shared.borrow_mut().now += 1_000_000_000;
+    assert_eq!(one(&world.poll(0, a.send)).status, Status::RetryExceeded);
+}
