@@ -76,7 +76,7 @@ impl Program {
         for _ in 0..program.rng.below(3) {
             let seat = program.rng.below(adapters.into()) as u32;
             let end = program.end(seat, Transport::Ud);
-            program.to_init(&end);
+            program.initialise(&end);
             let all = Attributes::default();
             program.modify(&end, 2, 0, &all);
             program.modify(&end, 3, mask::SQ_PSN, &all);
@@ -131,7 +131,7 @@ impl Program {
         hca.modify_qp(end.qp, mask | mask::STATE, &to).unwrap_or_else(|e| panic!("to {state}: {e}"));
     }
 
-    pub(super) fn to_init(&mut self, end: &End) {
+    pub(super) fn initialise(&mut self, end: &End) {
         let to = Attributes { port: 1, access: end.access, qkey: 7, ..Attributes::default() };
         let rights = if end.init.transport == Transport::Ud { mask::QKEY } else { mask::ACCESS };
         self.modify(end, 1, mask::PKEY_INDEX | mask::PORT | rights, &to);
@@ -168,7 +168,7 @@ impl Program {
         let lives = [0, 1].map(|i| {
             let end = self.take_end(link, i);
             let life = self.live(&end, transport, endless_rnr);
-            self.to_init(&end);
+            self.initialise(&end);
             self.links[link].ends[i] = End { life: Some(life), caps_used: 0, ..end };
             life
         });

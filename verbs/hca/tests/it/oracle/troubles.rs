@@ -80,7 +80,7 @@ impl Program {
         }
         match self.rng.below(8) {
             0 if !self.gentle => self.lose(end.seat),
-            0 | 1 => self.to_error(&end),
+            0 | 1 => self.break_off(&end),
             2 | 3 => self.drain(&end),
             4 if self.links[link].transport == Transport::Rc => self.reset(link, i),
             4 | 5 => self.destroy(link, i),
@@ -104,7 +104,7 @@ impl Program {
         self.model.owed.retain(|(its, _)| *its != seat);
     }
 
-    fn to_error(&mut self, end: &End) {
+    fn break_off(&mut self, end: &End) {
         let Some(life) = end.life else { return };
         self.modify(end, 6, 0, &Attributes::default());
         let peer = self.model.lives[life].peer;
