@@ -1,14 +1,17 @@
 //! `angara verbs`: what its command is told, how it ends, and what is left then. The library that it preloads is a stand-in
-//! here, in a copy of the installed layout.
+//! in most of these, in a copy of the installed layout; those of [`Peers`] have the real one, and two processes that check
+//! every byte of each other.
 
 use angara_tests::daemon::Daemon;
-use angara_tests::process::{Running, poll_until};
+use angara_tests::process::{PATIENCE, Running, poll_until};
+use angara_tests::rng::Rng;
 use angara_tests::{Finished, Test, tools};
 use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 /// A tree with what the command needs.
 struct Tree<'t> {
@@ -170,20 +173,20 @@ fn signals_reach_the_command() {
     for (signal, code) in [(Signal::TERM, 143), (Signal::HUP, 129), (Signal::INT, 130)] {
         let running = waiting(&tree, "echo here; exec sleep 300");
         running.signal(signal);
-        let done = running.wait(angara_tests::process::PATIENCE);
+        let done = running.wait(PATIENCE);
         assert_eq!(done.code(), code, "{signal:?}: {done}");
         tree.nothing_is_left();
     }
     // It may end in its own way.
     let running = waiting(&tree, "trap 'exit 3' TERM; echo here; while :; do sleep 0.1; done");
     running.signal(Signal::TERM);
-    let done = running.wait(angara_tests::process::PATIENCE);
+    let done = running.wait(PATIENCE);
     assert_eq!(done.code(), 3, "{done}");
     // Nobody waits for a command whose `angara verbs` was killed.
     let running = waiting(&tree, "echo here; exec sleep 300");
     running.signal(Signal::KILL);
-    assert_eq!(running.wait(angara_tests::process::PATIENCE).code(), 137);
-    test.wait_gone(angara_tests::process::PATIENCE).expect("daemon and command end");
+    assert_eq!(running.wait(PATIENCE).code(), 137);
+    test.wait_gone(PATIENCE).expect("daemon and command end");
     tree.nothing_is_left();
 }
 
@@ -200,7 +203,7 @@ fn what_the_command_leaves_behind_is_named() {
     let left = test.named("sleep");
     assert_eq!(left.len(), 1, "it is not ours to end");
     left[0].signal(Signal::KILL);
-    test.wait_gone(angara_tests::process::PATIENCE).expect("nothing else is left");
+    test.wait_gone(PATIENCE).expect("nothing else is left");
     tree.nothing_is_left();
     // One that ends by itself is no news.
     let done = tree.run(&["--", "sh", "-c", "sleep 0.2 &"]).success();
@@ -290,4 +293,156 @@ fn a_missing_library_is_named_with_how_to_build_it() {
     command.args(["verbs", "true"]);
     test.run(command).failure(&[&at(&built), "cargo build --release -p angara-verbs-library"]);
     tree.nothing_is_left();
+}
+
+/// Rounds of who does not end by himself.
+const FOR_EVER: &str = "100000000";
+/// How a process ends one of whose completions has failed.
+const FAILED: i32 = 3;
+
+/// Pairs of processes at a daemon, with adapters of the real library.
+struct Peers<'t> {
+    test: &'t Test,
+    daemon: Daemon,
+    options: &'t [&'t str],
+    pairs: usize,
+}
+
+impl<'t> Peers<'t> {
+    fn new(test: &'t Test, options: &'t [&'t str]) -> Peers<'t> {
+        Peers { test, daemon: Daemon::start(test, &["--torus", "2x2"]), options, pairs: 0 }
+    }
+
+    /// One of a pair, by whatever starts it.
+    fn start(&self, starts: &[&str], number: u32, rounds: &str) -> Running {
+        let mut command = self.test.angara(["verbs", "--runtime-dir"]);
+        command.arg(self.daemon.dir()).args(self.options).arg("--").args(starts);
+        command.arg(tools::example("verbs_peer")).arg(self.place()).args([&number.to_string(), rounds]);
+        self.test.spawn(command)
+    }
+    fn place(&self) -> PathBuf {
+        self.test.file(&format!("pair{}", self.pairs))
+    }
+
+    /// Two that begin anew.
+    fn pair(&mut self, starts: [&[&str]; 2], rounds: &str) -> [Running; 2] {
+        self.pairs += 1;
+        fs::create_dir_all(self.place()).expect("made");
+        [0, 1].map(|number| self.start(starts[number as usize], number, rounds))
+    }
+
+    /// Two talk to each other as if nothing had been.
+    fn all_is_well(&mut self) {
+        for one in self.pair([&[], &[]], "15") {
+            one.wait(PATIENCE).success();
+        }
+    }
+
+    fn end(self) {
+        self.daemon.shutdown();
+        self.test.assert_clean();
+    }
+}
+
+/// The process itself, which says its number first.
+fn pid_of(running: &Running) -> rustix::process::Pid {
+    let line = running.expect_line("pid ");
+    let number = line.trim_start_matches("pid ").trim().parse().expect("a number");
+    rustix::process::Pid::from_raw(number).expect("a process")
+}
+
+fn kill(pid: rustix::process::Pid) {
+    // It may have ended by itself.
+    let _ = rustix::process::kill_process(pid, Signal::KILL);
+}
+
+#[test]
+fn two_processes_find_every_byte_of_each_other() {
+    let ways: [&[&str]; 4] = [&[], &["--path", "ring"], &["--memory", "agent"], &["--nodes", "1,2"]];
+    for options in ways {
+        let test = Test::new("verbs-peers");
+        let mut peers = Peers::new(&test, options);
+        peers.all_is_well();
+        peers.end();
+    }
+}
+
+#[test]
+fn who_is_killed_is_an_error_to_the_other_and_nothing_is_left() {
+    let mut rng = Rng::for_test("verbs", 0x6b69_6c6c);
+    let ways: [&[&str]; 3] = [&[], &["--path", "ring"], &["--memory", "agent"]];
+    for options in ways {
+        let test = Test::new("verbs-killed");
+        let mut peers = Peers::new(&test, options);
+        for _ in 0..4 {
+            let both = peers.pair([&[], &[]], FOR_EVER);
+            let pids = both.each_ref().map(pid_of);
+            both.iter().for_each(|one| drop(one.expect_line("goes")));
+            std::thread::sleep(Duration::from_millis(rng.below(50)));
+            let victim = rng.below(2) as usize;
+            kill(pids[victim]);
+            for (number, one) in both.into_iter().enumerate() {
+                let done = one.wait(PATIENCE);
+                let expected = if number == victim { 137 } else { FAILED };
+                assert_eq!(done.code(), expected, "{options:?}, {victim} is killed: {done}");
+            }
+        }
+        // While they open their adapters, or look for each other.
+        for _ in 0..6 {
+            let both = peers.pair([&[], &[]], FOR_EVER);
+            let pids = both.each_ref().map(pid_of);
+            std::thread::sleep(Duration::from_millis(rng.below(40)));
+            pids.into_iter().for_each(kill);
+            both.into_iter().for_each(|one| assert_eq!(one.wait(PATIENCE).code(), 137));
+        }
+        peers.all_is_well();
+        peers.end();
+    }
+}
+
+#[test]
+fn a_daemon_that_dies_ends_in_errors() {
+    for options in [&[][..], &["--path", "ring"]] {
+        let test = Test::new("verbs-orphans");
+        let mut peers = Peers::new(&test, options);
+        let both = peers.pair([&[], &[]], FOR_EVER);
+        both.iter().for_each(|one| drop(one.expect_line("goes")));
+        peers.daemon.pid().signal(Signal::KILL);
+        for one in both {
+            let done = one.wait(PATIENCE);
+            assert_eq!(done.code(), FAILED, "{options:?}: {done}");
+        }
+    }
+}
+
+#[test]
+fn a_second_preload_does_no_harm() {
+    let test = Test::new("verbs-twice");
+    let mut peers = Peers::new(&test, &[]);
+    let second = test.file("second.so");
+    tools::copy_program(&tools::tool("libangara-verbs"), &second);
+    let preload = format!("LD_PRELOAD={0}:{0}:{1}", tools::tool("libangara-verbs").display(), second.display());
+    for one in peers.pair([&["env", &preload], &[]], "8") {
+        one.wait(PATIENCE).success();
+    }
+    peers.end();
+}
+
+#[test]
+fn who_sees_other_process_numbers_is_reached_all_the_same() {
+    const APART: [&str; 4] = ["unshare", "--map-root-user", "--pid", "--fork"];
+    let test = Test::new("verbs-apart");
+    let mut probe = test.command(APART[0]);
+    probe.args(&APART[1..]).arg("true");
+    if !tools::have("unshare") || test.run(probe).code() != 0 {
+        println!("-- skipped: no namespaces of processes");
+        return;
+    }
+    let mut peers = Peers::new(&test, &[]);
+    for starts in [[&APART[..], &[]], [&APART, &APART]] {
+        for one in peers.pair(starts, "15") {
+            one.wait(PATIENCE).success();
+        }
+    }
+    peers.end();
 }

@@ -15,12 +15,19 @@ use std::collections::VecDeque;
 /// Messages to nobody's queue pair that wait at most. More are dropped: their receivers ask again.
 const STRAYS: usize = 4096;
 
+/// Messages to this adapter itself that wait at most.
+const LOCAL: usize = 64;
+/// Events that wait at most before messages of connection managers are dropped: their senders ask again.
+const EVENTS: usize = 1024;
+
 pub(crate) type Pieces = SmallVec<[Piece; 2]>;
 
 pub(crate) struct Core<N, M> {
     pub(crate) network: N,
     pub(crate) memory: M,
     pub(crate) regions: ByNumber<u32, Region>,
+    /// Counts the regions that are not there any more, or not as they were: what was found before is to be found again.
+    pub(crate) lost_regions: u64,
     pub(crate) cqs: ByNumber<Cq, CompletionQueue>,
     pub(crate) srqs: ByNumber<Srq, SharedReceiveQueue>,
     pub(crate) events: Vec<Event>,
@@ -45,6 +52,7 @@ impl<N: Network, M: Memory> Core<N, M> {
             network,
             memory,
             regions: ByNumber::default(),
+            lost_regions: 0,
             cqs: ByNumber::default(),
             srqs: ByNumber::default(),
             events: Vec::new(),
@@ -58,14 +66,20 @@ impl<N: Network, M: Memory> Core<N, M> {
         }
     }
 
-    /// Sends a message. To this adapter itself it always can.
+    /// Sends a message.
     pub(crate) fn send(&mut self, to: Peer, head: Head, packet: &Packet<'_>, payload: &[u8]) -> Result<(), NotSent> {
-        let front = packet.front(head);
-        if to == self.network.me() {
-            self.local.push_back([&front, payload].concat());
-            return Ok(());
+        self.send_parts(to, &[&packet.front(head), payload])
+    }
+
+    fn send_parts(&mut self, to: Peer, parts: &[&[u8]]) -> Result<(), NotSent> {
+        if to != self.network.me() {
+            return self.network.send(to, parts);
         }
-        self.network.send(to, &[&front, payload])
+        if self.local.len() >= LOCAL {
+            return Err(NotSent::Full);
+        }
+        self.local.push_back(parts.concat());
+        Ok(())
     }
 
     /// Sends part of a payload in the program's memory: `len` bytes from `offset` on. A failed read is the inner error.
@@ -100,18 +114,29 @@ impl<N: Network, M: Memory> Core<N, M> {
         }
     }
 
-    /// Sends what has waited. True if anything was.
+    /// Sends what has waited, to every peer in order. True if anything was.
     pub(crate) fn send_strays(&mut self) -> bool {
-        let mut done = false;
-        // One whose peer is slow does not keep those behind it waiting for long: it goes to the end.
-        for _ in 0..self.strays.len().min(16) {
+        let before = self.strays.len();
+        let mut full: SmallVec<[Peer; 4]> = SmallVec::new();
+        for _ in 0..before {
             let Some((to, bytes)) = self.strays.pop_front() else { break };
-            match self.network.send(to, &[&bytes]) {
-                Err(NotSent::Full) => self.strays.push_back((to, bytes)),
-                Ok(()) | Err(NotSent::Gone) => done = true,
+            let waits = full.contains(&to) || self.send_parts(to, &[&bytes]) == Err(NotSent::Full);
+            if waits {
+                // One whose peer is slow does not keep those of others waiting.
+                if !full.contains(&to) {
+                    full.push(to);
+                }
+                self.strays.push_back((to, bytes));
             }
         }
-        done
+        self.strays.len() < before
+    }
+
+    /// A message of a connection manager has come.
+    pub(crate) fn manager_says(&mut self, from: Peer, bytes: &[u8]) {
+        if self.events.len() < EVENTS {
+            self.events.push(Event::Cm { from, bytes: bytes.to_vec() });
+        }
     }
 
     /// Where elements lie in this process, if all of them may be used so.
@@ -125,6 +150,21 @@ impl<N: Network, M: Memory> Core<N, M> {
             Ok(Some(Piece { at, len: element.len.into() }))
         };
         elements.iter().filter_map(|element| one(element).transpose()).collect()
+    }
+
+    /// The same for elements that were found before: once more, if a region has gone since.
+    pub(crate) fn resolve_again(
+        &self,
+        pd: Pd,
+        elements: &[Element],
+        need: u32,
+        (pieces, found): (&mut Pieces, &mut u64),
+    ) -> Result<(), Status> {
+        if *found != self.lost_regions {
+            *pieces = self.resolve(pd, elements, need)?;
+            *found = self.lost_regions;
+        }
+        Ok(())
     }
 
     /// Where `len` bytes of a region lie, if a peer may use them so. No bytes need no region.

@@ -121,7 +121,7 @@ impl<N: Network, M: Memory> Hca<N, M> {
         // What is none of ours was written by somebody who writes what he likes.
         let Some((head, packet)) = decode(message) else { return };
         if let Packet::Cm { payload } = packet {
-            return self.core.events.push(Event::Cm { from, bytes: payload.to_vec() });
+            return self.core.manager_says(from, payload);
         }
         let core = &mut self.core;
         let pair = self.pairs.get_mut(&Qp(head.to));
@@ -145,7 +145,8 @@ impl<N: Network, M: Memory> Hca<N, M> {
             }
             return;
         }
-        match (packet, pair) {
+        // Others than reliable ones are not answered: they wait for nothing.
+        match (packet, pair.filter(|pair| pair.init.transport == Transport::Rc)) {
             (Packet::Ack(outcome), Some(pair)) => pair.answered(core, head, outcome),
             (Packet::Data { part, payload }, Some(pair)) => pair.data_came(core, head, part, payload),
             (Packet::Old { word }, Some(pair)) => pair.old_came(core, head, word),
@@ -190,14 +191,20 @@ impl<N: Network, M: Memory> Hca<N, M> {
         }
         self.core.next_look = u64::MAX;
         let mut watched = std::mem::take(&mut self.core.watched);
+        let mut has_failed = false;
         watched.retain(|qp| {
-            let again = self.pairs.get_mut(qp).and_then(|pair| pair.look(&mut self.core, now));
+            let again = self.pairs.get_mut(qp).and_then(|pair| {
+                let before = pair.state;
+                let again = pair.look(&mut self.core, now);
+                has_failed |= pair.state != before;
+                again
+            });
             self.core.next_look = self.core.next_look.min(again.unwrap_or(u64::MAX));
             again.is_some()
         });
         watched.append(&mut self.core.watched);
         self.core.watched = watched;
-        self.pump() || changed
+        self.pump() || changed || has_failed
     }
 
     /// When [`Hca::progress`] has something to do even if nothing comes: nanoseconds of [`Network::now`].
@@ -299,6 +306,7 @@ impl<N: Network, M: Memory> Hca<N, M> {
         let iova = if change.range.is_some() { at } else { old.iova };
         let region = Region { key, pd, access, at, len, iova };
         self.core.network.withdraw_region(key);
+        self.core.lost_regions += 1;
         self.core.regions.insert(key, region);
         self.core.network.publish_region(&region);
         Ok(region)
@@ -306,6 +314,7 @@ impl<N: Network, M: Memory> Hca<N, M> {
     /// The region is gone when this returns: nothing is written there any more.
     pub fn deregister(&mut self, key: u32) -> Result<()> {
         self.core.regions.remove(&key).ok_or(Errno::INVAL)?;
+        self.core.lost_regions += 1;
         self.core.network.withdraw_region(key);
         Ok(())
     }
@@ -355,9 +364,10 @@ impl<N: Network, M: Memory> Hca<N, M> {
     /// Takes at most `most` completions, in order, after a look at the network if there are none. Returns how many.
     pub fn poll(&mut self, cq: Cq, most: usize, take: &mut dyn FnMut(&Completion)) -> Result<usize> {
         let taken = self.take_completions(cq, most, take)?;
-        if taken > 0 || most == 0 || !self.progress() {
+        if taken > 0 || most == 0 {
             return Ok(taken);
         }
+        self.progress();
         self.take_completions(cq, most, take)
     }
 

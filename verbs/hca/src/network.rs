@@ -110,7 +110,9 @@ pub struct RemoteAccess {
 pub struct PublicPair {
     /// Its number.
     pub number: u32,
-    /// The queue pair that it is connected to.
+    /// The adapter that it is connected to.
+    pub peer: Peer,
+    /// The queue pair there.
     pub with: u32,
     /// Its protection domain.
     pub pd: u32,

@@ -343,7 +343,8 @@ impl Network for Port {
         let Some((tables, pid)) = self.tables_of(at.peer) else { return Copied::NotHere };
         self.own.use_of(at.peer.seat, at.key, at.pair);
         let need = if at.writes { access::REMOTE_WRITE } else { access::REMOTE_READ };
-        let pair = tables.pair(at.pair).filter(|pair| pair.with == at.from && pair.access & need != 0);
+        let me = (self.me(), at.from);
+        let pair = tables.pair(at.pair).filter(|pair| (pair.peer, pair.with) == me && pair.access & need != 0);
         let place = pair.and_then(|pair| tables.region(at.key)?.find(pair.pd, at.at, at.len, need));
         let copied = match place.filter(|_| self.is_there(at.peer)) {
             None => Copied::Refused,

@@ -13,7 +13,7 @@
 
 use angara::{Job, Place, Region as Area};
 use angara_hca::address::LANE_BITS;
-use angara_hca::{PublicPair, Region, limits};
+use angara_hca::{Peer, PublicPair, Region, limits};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 const PAGE: u64 = angara_abi::PAGE as u64;
@@ -149,12 +149,15 @@ impl Tables {
         PAIRS + u64::from(number >> LANE_BITS) % PAIR_SLOTS * PAIR
     }
     pub(crate) fn say_pair(&self, pair: &PublicPair) {
-        let fields = [pair.number.into(), pair.with.into(), pair.pd.into(), pair.access.into()];
+        let both = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+        let PublicPair { number, peer, with, pd, access } = *pair;
+        let fields = [number.into(), both(with, peer.seat), both(pd, access), peer.generation.into()];
         self.publish(Tables::pair_at(pair.number), &fields);
     }
     pub(crate) fn pair(&self, number: u32) -> Option<PublicPair> {
-        let [_, with, pd, access] = self.read::<4>(Tables::pair_at(number), number.into())?;
-        Some(PublicPair { number, with: with as u32, pd: pd as u32, access: access as u32 })
+        let [_, end, rights, generation] = self.read::<4>(Tables::pair_at(number), number.into())?;
+        let peer = Peer { seat: (end >> 32) as u32, generation: generation as u32 };
+        Some(PublicPair { number, peer, with: end as u32, pd: rights as u32, access: (rights >> 32) as u32 })
     }
     pub(crate) fn take_pair(&self, number: u32) {
         let at = Tables::pair_at(number);
@@ -201,7 +204,8 @@ mod tests {
         assert_eq!(tables.region(region.key ^ 0x8000_0000), None);
         tables.take_region(region.key);
         assert_eq!(tables.region(region.key), None);
-        let pair = PublicPair { number: 0x1_0045, with: 9, pd: 3, access: 7 };
+        let peer = Peer { seat: 5, generation: 6 };
+        let pair = PublicPair { number: 0x1_0045, peer, with: 9, pd: 3, access: 7 };
         tables.say_pair(&pair);
         assert_eq!(tables.pair(pair.number), Some(pair));
         tables.take_pair(pair.number + (1 << LANE_BITS));

@@ -72,7 +72,8 @@ impl Pair {
             return Err(Errno::NOMEM);
         }
         self.sends.used += 1;
-        self.sends.queue.push_back(Posted { request, fate: Fate::Open, got: 0, reads: false, pieces: Pieces::new() });
+        let (pieces, found) = (Pieces::new(), core.lost_regions);
+        self.sends.queue.push_back(Posted { request, fate: Fate::Open, got: 0, reads: false, pieces, found });
         match self.state {
             State::Error => self.flush_sends(core),
             State::Sqe => self.flush_sends(core),
@@ -97,6 +98,11 @@ impl Pair {
             self.retire(core);
         }
         self.retire(core);
+        let is_blocked = is_full && !self.sends.on_way();
+        if is_blocked && !std::mem::replace(&mut self.sends.is_blocked, is_blocked) {
+            self.sends.heard = core.network.now();
+        }
+        self.sends.is_blocked = is_blocked;
         self.watch(core);
         is_full
     }
@@ -118,6 +124,9 @@ impl Pair {
                 posted.fate = Fate::Failed(status);
                 return Step::Waits;
             }
+        } else if let Err(status) = prepare_again(core, self.init.pd, &mut sends.queue[index]) {
+            sends.queue[index].fate = Fate::Failed(status);
+            return Step::Waits;
         }
         match self.init.transport {
             Transport::Ud => self.send_datagram(core),
@@ -159,6 +168,7 @@ impl Pair {
             // Somebody may have come there since.
             self.peer = node_of_path(&self.attributes.path)
                 .and_then(|node| core.network.find(node, lane_of(self.attributes.dest_qp)));
+            self.publish(core);
         }
         let Some(peer) = self.peer else {
             return self.nobody_is_there(core, is_reliable);
@@ -332,6 +342,7 @@ impl Pair {
             self.complete_send(core, &posted.request, Status::Flushed);
         }
         (self.sends.next, self.sends.going, self.sends.stall) = (0, None, None);
+        self.sends.is_blocked = false;
     }
 
     /// A responder has answered.
@@ -409,8 +420,11 @@ impl Pair {
         if !is_next || posted.fate != Fate::Open {
             return;
         }
-        match core.write_pieces(&posted.pieces, part.offset.into(), payload) {
-            Err(()) => posted.fate = Fate::Failed(Status::LocalProtection),
+        let written = prepare_again(core, self.init.pd, posted).and_then(|()| {
+            core.write_pieces(&posted.pieces, part.offset.into(), payload).map_err(|()| Status::LocalProtection)
+        });
+        match written {
+            Err(status) => posted.fate = Fate::Failed(status),
             Ok(()) => {
                 posted.got += payload.len() as u32;
                 if u64::from(posted.got) == total {
@@ -429,10 +443,10 @@ impl Pair {
         if !posted.reads || posted.fate != Fate::Open {
             return;
         }
-        posted.fate = match core.write_pieces(&posted.pieces, 0, &word.to_ne_bytes()) {
-            Ok(()) => Fate::Done,
-            Err(()) => Fate::Failed(Status::LocalProtection),
-        };
+        let written = prepare_again(core, self.init.pd, posted).and_then(|()| {
+            core.write_pieces(&posted.pieces, 0, &word.to_ne_bytes()).map_err(|()| Status::LocalProtection)
+        });
+        posted.fate = written.map_or_else(Fate::Failed, |()| Fate::Done);
         self.read_ended(core, index);
     }
 
@@ -471,10 +485,12 @@ impl Pair {
             self.sends.stall = None;
             self.is_due(core);
         }
-        if self.sends.on_way() {
+        if self.sends.waits() {
             let is_there = self.peer.is_none_or(|peer| core.network.is_there(peer));
             let budget = self.timeout().map(|timeout| timeout.saturating_mul(1 + u64::from(self.attributes.retry_cnt)));
-            let silent = now.saturating_sub(self.sends.heard);
+            // Who finds no room may have others before him.
+            let patience = if self.sends.on_way() { 1 } else { 4 };
+            let silent = now.saturating_sub(self.sends.heard) / patience;
             if !is_there || budget.is_some_and(|budget| silent > budget.max(SILENCE_LEAST)) {
                 self.peer_is_lost();
                 self.retire(core);
@@ -560,7 +576,21 @@ fn prepare<N: Network, M: Memory>(
         }
         Payload::Elements(elements) => core.resolve(pd, elements, need_of(read))?,
     };
+    posted.found = core.lost_regions;
     Ok(())
+}
+
+/// Finds the bytes of a request that is on its way again, if a region has gone since.
+fn prepare_again<N: Network, M: Memory>(
+    core: &Core<N, M>,
+    pd: crate::Pd,
+    posted: &mut Posted,
+) -> std::result::Result<(), Status> {
+    let need = need_of(is_read(&posted.request.operation));
+    match &posted.request.payload {
+        Payload::Inline(_) => Ok(()),
+        Payload::Elements(elements) => core.resolve_again(pd, elements, need, (&mut posted.pieces, &mut posted.found)),
+    }
 }
 
 /// The global routing header of a datagram, whose payload has so many bytes.

@@ -23,6 +23,13 @@ impl Pair {
         head: Head,
         packet: Packet<'_>,
     ) {
+        if self.answers.is_full() {
+            return;
+        }
+        let reads = matches!(packet, Packet::Read { .. } | Packet::Atomic { .. });
+        if reads && self.init.transport != Transport::Rc {
+            return;
+        }
         if self.init.transport == Transport::Rc {
             let ahead = head.number.wrapping_sub(self.answers.expected) as i32;
             if ahead < 0 && packet.begins() {
@@ -64,7 +71,9 @@ impl Pair {
         if inbound.part != part {
             return;
         }
-        if core.write_pieces(&inbound.pieces, part.offset.into(), payload).is_err() {
+        let place = (&mut inbound.pieces, &mut inbound.found);
+        let found = core.resolve_again(self.init.pd, &inbound.request.elements, access::LOCAL_WRITE, place);
+        if found.is_err() || core.write_pieces(&inbound.pieces, part.offset.into(), payload).is_err() {
             return self.receive_failed(core, head, Status::LocalProtection, Status::RemoteOperation);
         }
         inbound.part.offset += payload.len() as u32;
@@ -106,6 +115,15 @@ impl Pair {
         let Some(place) = place.filter(|_| may) else {
             return self.refuse(core, head, Status::RemoteAccess);
         };
+        if payload.is_some() {
+            if part.offset == 0 {
+                self.answers.written = 0;
+            }
+            // The parts before it came when this pair was not ready: the initiator begins again.
+            if part.offset != self.answers.written {
+                return;
+            }
+        }
         let ends = payload.is_none_or(|payload| part.offset + payload.len() as u32 == part.total);
         if let Some(payload) = payload
             && !payload.is_empty()
@@ -113,13 +131,16 @@ impl Pair {
         {
             return self.refuse(core, head, Status::RemoteOperation);
         }
+        self.answers.written += payload.map_or(0, |payload| payload.len() as u32);
         if !ends {
             return;
         }
+        self.answers.written = 0;
         if notice.imm.is_some() {
             let Some(request) = self.take_receive(core) else { return self.no_receive(core, head) };
             let part = Part { total: part.total, offset: part.total };
-            self.answers.inbound = Some(Inbound { request, pieces: Pieces::new(), part });
+            let (pieces, found) = (Pieces::new(), core.lost_regions);
+            self.answers.inbound = Some(Inbound { request, pieces, found, part });
             return self.end_receive(core, head, Opcode::ReceiveRdmaWithImm, part.total, notice);
         }
         self.succeeded_with(head);
@@ -230,7 +251,7 @@ impl Pair {
             Err(status) => (Pieces::new(), Some((status, Status::RemoteOperation))),
             Ok(pieces) => (pieces, None),
         };
-        self.answers.inbound = Some(Inbound { request, pieces, part });
+        self.answers.inbound = Some(Inbound { request, pieces, found: core.lost_regions, part });
         match failed {
             Some((here, there)) => {
                 self.receive_failed(core, head, here, there);

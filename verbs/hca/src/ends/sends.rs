@@ -28,6 +28,8 @@ pub(crate) struct Initiator {
     pub(crate) retries_left: Option<u8>,
     /// When the peer was heard last, or the first of what it has not answered went.
     pub(crate) heard: u64,
+    /// The first request finds no room at the peer, and nothing is on its way.
+    pub(crate) is_blocked: bool,
     /// Whether to tell when nothing is on its way any more.
     pub(crate) tell_drained: bool,
     pub(crate) is_watched: bool,
@@ -41,6 +43,8 @@ pub(crate) struct Posted {
     /// A read or atomic that has gone.
     pub(crate) reads: bool,
     pub(crate) pieces: Pieces,
+    /// Regions that were lost before these pieces were found.
+    pub(crate) found: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -53,6 +57,11 @@ pub(crate) enum Fate {
 impl Initiator {
     pub(crate) fn on_way(&self) -> bool {
         self.next > 0 || self.going.is_some()
+    }
+
+    /// The peer has to do something before it goes on.
+    pub(crate) fn waits(&self) -> bool {
+        self.on_way() || self.is_blocked
     }
 
     pub(crate) fn reads_on_way(&self) -> usize {
@@ -97,6 +106,6 @@ impl Initiator {
 
     /// When it is to be looked at again.
     pub(crate) fn deadline(&self, now: u64) -> Option<u64> {
-        self.stall.or_else(|| self.on_way().then_some(now + LOOK))
+        self.stall.or_else(|| self.waits().then_some(now + LOOK))
     }
 }

@@ -117,7 +117,9 @@ impl Pair {
         match next {
             State::Reset => {
                 core.network.withdraw_pair(self.qp.0);
-                *self = Pair { is_ready: self.is_ready, ..Pair::new(self.qp, self.init) };
+                // It stands in the adapter's lists once.
+                let sends = Initiator { is_watched: self.sends.is_watched, ..Initiator::default() };
+                *self = Pair { is_ready: self.is_ready, sends, ..Pair::new(self.qp, self.init) };
                 self.forget_completions(core);
                 return Ok(());
             }
@@ -130,21 +132,38 @@ impl Pair {
                 _ => node_of_path(&self.attributes.path)
                     .and_then(|node| core.network.find(node, lane_of(self.attributes.dest_qp))),
             };
+            // Numbers begin where both ends have agreed, so that what is late of a connection before is not taken for this.
+            self.answers.expected = self.attributes.rq_psn;
             self.answers.is_ready();
         }
+        if next == State::Rts && from == State::Rtr {
+            self.sends.first = self.attributes.sq_psn;
+        }
         if next.receives() {
-            core.network.publish_pair(&PublicPair {
-                number: self.qp.0,
-                with: self.attributes.dest_qp,
-                pd: self.init.pd.0,
-                access: self.attributes.access,
-            });
+            if from.receives() && what & mask::ACCESS != 0 {
+                // Who still copies may do so by rights that are gone.
+                core.network.withdraw_pair(self.qp.0);
+            }
+            self.publish(core);
         }
         if next == State::Sqd && from == State::Rts {
             self.sends.drains(self.attributes.sqd_async_notify);
         }
         self.is_due(core);
         Ok(())
+    }
+
+    /// Tells its peer's process what it may do by itself.
+    pub(crate) fn publish<N: Network, M>(&self, core: &mut Core<N, M>) {
+        if let Some(peer) = self.peer {
+            core.network.publish_pair(&PublicPair {
+                number: self.qp.0,
+                peer,
+                with: self.attributes.dest_qp,
+                pd: self.init.pd.0,
+                access: self.attributes.access,
+            });
+        }
     }
 
     /// Completion queues know nothing of this queue pair any more.

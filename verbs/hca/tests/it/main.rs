@@ -1,4 +1,6 @@
 //! Adapters that talk to each other.
 
+mod hostile;
+mod oracle;
 mod services;
 mod world;

@@ -1,6 +1,6 @@
 //! What each service does, where all goes well and where not.
 
-use crate::world::{BASE, World, send};
+use crate::world::{BASE, RIGHTS, Side, World, send};
 use angara_hca::*;
 
 const LONG: u32 = 3000;
@@ -233,4 +233,189 @@ fn an_armed_queue_tells_once() {
         let told = world.adapters[1].take_events().contains(&Event::Completion { channel: 2, cq: b.receive });
         assert_eq!(told, id == 1);
     }
+}
+
+#[test]
+fn a_write_whose_first_parts_were_dropped_is_written_whole() {
+    let len = 1500;
+    let mut world = World::new(2, false);
+    let (a, b) = (world.side(0, Transport::Rc, false), world.side(1, Transport::Rc, false));
+    world.ready(0, a, (1, b.qp), Transport::Rc, (7, 7));
+    world.write(0, BASE, &pattern(len));
+    world.post(0, a, 1, Operation::Write { at: BASE, key: b.region.key, imm: None }, BASE, len);
+    // The target is not ready yet when the first parts come, and is when the others do.
+    world.shared.borrow_mut().burst = Some(2);
+    world.adapters[1].progress();
+    world.shared.borrow_mut().burst = None;
+    world.ready(1, b, (0, a.qp), Transport::Rc, (7, 7));
+    world.settle();
+    assert_eq!(one(&world.poll(0, a.send)).status, Status::Success);
+    assert_eq!(world.read(1, BASE, len as usize), pattern(len));
+}
+
+#[test]
+fn an_unreliable_pair_goes_on_where_nobody_is_ready() {
+    both(|world| {
+        let (a, b) = (world.side(0, Transport::Uc, false), world.side(1, Transport::Uc, false));
+        world.ready(0, a, (1, b.qp), Transport::Uc, (0, 0));
+        for id in 0..3 {
+            world.post(0, a, id, Operation::Send { imm: None }, BASE, LONG);
+        }
+        world.settle();
+        assert_eq!(world.poll(0, a.send).iter().filter(|c| c.status == Status::Success).count(), 3);
+    });
+}
+
+#[test]
+fn nothing_is_written_to_a_region_that_was_deregistered() {
+    for read in [false, true] {
+        let mut world = World::new(2, false);
+        let (a, b) = world.connected(Transport::Rc, false);
+        let (own, target) = if read { (0, a) } else { (1, b) };
+        let gone = world.adapters[own].register(target.pd, BASE + 9000, 4096, BASE + 9000, RIGHTS).expect("region");
+        world.write(1 - own as u32, BASE, &pattern(LONG));
+        let place = Side { region: gone, ..target };
+        match read {
+            true => world.post(0, place, 1, Operation::Read { at: BASE, key: b.region.key }, BASE + 9000, LONG),
+            false => {
+                world.receive(1, place, 2, BASE + 9000, LONG);
+                world.post(0, a, 1, Operation::Send { imm: None }, BASE, LONG);
+            }
+        }
+        // Some parts have come.
+        world.adapters[1].progress();
+        world.adapters[0].progress();
+        world.adapters[own].deregister(gone.key).expect("it was there");
+        let then = world.read(own as u32, BASE + 9000, 4096);
+        assert_ne!(then[..100], [0; 100]);
+        world.settle();
+        assert_eq!(world.read(own as u32, BASE + 9000, 4096), then);
+        let status = if read { Status::LocalProtection } else { Status::RemoteOperation };
+        assert_eq!(one(&world.poll(0, a.send)).status, status);
+    }
+}
+
+#[test]
+fn late_messages_of_a_connection_are_not_taken_for_the_next_ones() {
+    let mut world = World::new(2, false);
+    let (a, b) = world.connected(Transport::Rc, false);
+    world.receive(1, b, 1, BASE, 100);
+    world.post(0, a, 1, Operation::Send { imm: Some(1) }, BASE, 8);
+    // Nobody has looked at it when both begin anew.
+    for (seat, side, to) in [(0, a, (1, b.qp)), (1, b, (0, a.qp))] {
+        world.again(seat, side, to, if seat == 0 { (500, 9000) } else { (9000, 500) });
+    }
+    world.receive(1, b, 2, BASE, 100);
+    world.post(0, a, 2, Operation::Send { imm: Some(2) }, BASE, 8);
+    world.settle();
+    assert_eq!(one(&world.poll(0, a.send)).wr_id, 2);
+    let came = *one(&world.poll(1, b.receive));
+    assert_eq!((came.wr_id, came.imm), (2, 2));
+}
+
+#[test]
+fn a_request_that_finds_no_room_for_too_long_fails() {
+    let mut world = World::new(2, false);
+    let (a, b) = world.connected(Transport::Rc, false);
+    let (c, _) = world.connected(Transport::Rc, false);
+    // The peer is there, but looks at nothing.
+    world.post(0, a, 1, Operation::Write { at: BASE, key: b.region.key, imm: None }, BASE, LONG);
+    world.post(0, c, 2, Operation::Write { at: BASE, key: b.region.key, imm: None }, BASE, LONG);
+    for _ in 0..1000 {
+        world.shared.borrow_mut().now += 10_000_000;
+        world.adapters[0].progress();
+    }
+    assert_eq!(one(&world.poll(0, a.send)).status, Status::RetryExceeded);
+    assert_eq!(one(&world.poll(0, c.send)).status, Status::RetryExceeded);
+}
+
+#[test]
+fn a_pair_may_be_connected_to_itself() {
+    both(|world| {
+        let a = world.side(0, Transport::Rc, false);
+        world.ready(0, a, (0, a.qp), Transport::Rc, (7, 7));
+        world.write(0, BASE, &pattern(LONG));
+        world.receive(0, a, 1, BASE + 4000, LONG);
+        world.receive(0, a, 2, BASE + 8000, LONG);
+        let key = a.region.key;
+        world.post(0, a, 3, Operation::Send { imm: None }, BASE, LONG);
+        world.post(0, a, 4, Operation::Write { at: BASE + 12_000, key, imm: Some(5) }, BASE, LONG);
+        world.post(0, a, 5, Operation::Read { at: BASE + 12_000, key }, BASE + 16_000, LONG);
+        world.post(0, a, 6, Operation::FetchAdd { at: BASE + 20_000, key, add: 1 }, BASE + 20_008, 8);
+        world.settle();
+        let sent = world.poll(0, a.send);
+        assert_eq!(
+            sent.iter().map(|c| (c.wr_id, c.status)).collect::<Vec<_>>(),
+            [3, 4, 5, 6].map(|n| (n, Status::Success))
+        );
+        assert_eq!(world.poll(0, a.receive).iter().map(|c| c.wr_id).collect::<Vec<_>>(), [1, 2]);
+        for at in [4000, 12_000, 16_000] {
+            assert_eq!(world.read(0, BASE + at, LONG as usize), pattern(LONG));
+        }
+    });
+}
+
+#[test]
+fn events_of_shared_queues_and_draining_come_once() {
+    both(|world| {
+        let (a, b) = world.connected(Transport::Rc, true);
+        let srq = b.srq.expect("shared");
+        for id in 0..4 {
+            world.receive(1, b, id, BASE, LONG);
+        }
+        world.adapters[1].modify_srq(srq, None, Some(3)).expect("a limit");
+        for id in 0..3 {
+            world.post(0, a, id, Operation::Send { imm: None }, BASE, LONG);
+        }
+        world.settle();
+        let events = world.adapters[1].take_events();
+        assert_eq!(events.iter().filter(|event| **event == Event::SrqLimit(srq)).count(), 1, "{events:?}");
+        // Draining: what has begun ends first, what is posted then waits.
+        world.receive(1, b, 9, BASE, LONG);
+        world.receive(1, b, 10, BASE, LONG);
+        world.post(0, a, 3, Operation::Send { imm: None }, BASE, LONG);
+        let hca = &mut world.adapters[0];
+        let to = Attributes { state: 4, sqd_async_notify: true, ..Attributes::default() };
+        hca.modify_qp(a.qp, mask::STATE | mask::EN_SQD_ASYNC_NOTIFY, &to).expect("drains");
+        world.post(0, a, 4, Operation::Send { imm: None }, BASE, 8);
+        world.settle();
+        let drained = Event::Pair(a.qp, PairEvent::SendQueueDrained);
+        assert_eq!(world.adapters[0].take_events().iter().filter(|event| **event == drained).count(), 1);
+        assert_eq!(world.poll(0, a.send).len(), 4);
+        let to = Attributes { state: 3, ..Attributes::default() };
+        world.adapters[0].modify_qp(a.qp, mask::STATE, &to).expect("goes on");
+        world.settle();
+        assert_eq!(one(&world.poll(0, a.send)).wr_id, 4);
+        // Whoever uses a shared queue is told that it takes nothing more of it.
+        let to = Attributes { state: 6, ..Attributes::default() };
+        for _ in 0..2 {
+            world.adapters[1].modify_qp(b.qp, mask::STATE, &to).expect("fails");
+        }
+        let events = world.adapters[1].take_events();
+        let last = Event::Pair(b.qp, PairEvent::LastRequestReached);
+        assert_eq!(events.iter().filter(|event| **event == last).count(), 1, "{events:?}");
+    });
+}
+
+#[test]
+fn a_queue_without_room_tells_once_and_keeps_what_it_has() {
+    let mut world = World::new(2, false);
+    let (a, b) = world.connected(Transport::Rc, false);
+    world.adapters[0].resize_cq(a.send, 2).expect("smaller");
+    for id in 0..4 {
+        world.post(0, a, id, Operation::Write { at: BASE, key: b.region.key, imm: None }, BASE, 8);
+    }
+    world.settle();
+    assert_eq!(world.adapters[0].take_events(), [Event::CqError(a.send)]);
+    assert_eq!(world.poll(0, a.send).iter().map(|c| c.wr_id).collect::<Vec<_>>(), [0, 1]);
+}
+
+#[test]
+fn a_poll_has_what_it_has_ended_itself() {
+    let mut world = World::new(2, false);
+    let (a, b) = world.connected(Transport::Rc, false);
+    world.post(0, a, 1, Operation::Write { at: BASE, key: b.region.key, imm: None }, BASE, 8);
+    world.lose(1);
+    world.shared.borrow_mut().now += 1_000_000_000;
+    assert_eq!(one(&world.poll(0, a.send)).status, Status::RetryExceeded);
 }

@@ -11,7 +11,7 @@ const MESSAGE_MAX: usize = 256;
 /// Messages that wait between two adapters at most.
 const RING: usize = 8;
 /// Bytes that a process has, from address [`BASE`] on.
-pub(crate) const BYTES: usize = 64 << 10;
+pub(crate) const BYTES: usize = 256 << 10;
 pub(crate) const BASE: u64 = 1 << 20;
 
 #[derive(Default)]
@@ -24,6 +24,9 @@ pub(crate) struct Shared {
     pairs: HashMap<(u32, u32), PublicPair>,
     /// Processes copy by themselves.
     pub(crate) direct: bool,
+    /// Messages that an adapter finds at a time, at most, and of whom first; all and 0 unless a test says so.
+    pub(crate) burst: Option<usize>,
+    pub(crate) first: u32,
 }
 
 /// An adapter's end of it. Node and seat are the same number.
@@ -70,7 +73,22 @@ impl Memory for Bytes {
     }
 }
 
+impl Shared {
+    /// A message that no adapter has made.
+    pub(crate) fn forge(&mut self, from: u32, to: u32, message: Vec<u8>) {
+        self.rings.entry((from, to)).or_default().push_back(message);
+    }
+    /// Takes what has been sent and nobody has received yet.
+    pub(crate) fn intercept(&mut self, from: u32, to: u32) -> Vec<Vec<u8>> {
+        self.rings.remove(&(from, to)).unwrap_or_default().into()
+    }
+}
+
 impl End {
+    fn lives(&self) -> bool {
+        !self.shared.borrow().gone.contains(&self.seat)
+    }
+
     fn copy_pieces(&self, to: (u32, &[Piece]), from: (u32, &[Piece])) -> Copied {
         let memory = |seat| Bytes { seat, shared: self.shared.clone() };
         let (to, from) = ((memory(to.0), to.1), (memory(from.0), from.1));
@@ -123,6 +141,7 @@ impl Network for End {
         MESSAGE_MAX
     }
     fn send(&mut self, to: Peer, parts: &[&[u8]]) -> std::result::Result<(), NotSent> {
+        assert_ne!(to.seat, self.seat, "what an adapter sends to itself needs no network");
         let mut shared = self.shared.borrow_mut();
         if shared.gone.contains(&to.seat) {
             return Err(NotSent::Gone);
@@ -138,7 +157,11 @@ impl Network for End {
     }
     fn receive(&mut self, most: usize, take: &mut dyn FnMut(Peer, &[u8])) -> usize {
         let mut done = 0;
-        for from in 0..8 {
+        let (most, first) = {
+            let shared = self.shared.borrow();
+            (most.min(shared.burst.unwrap_or(most)), shared.first)
+        };
+        for from in (0..8).map(|from| (from + first) % 8) {
             while done < most {
                 let ring = (from, self.seat);
                 let Some(message) = self.shared.borrow_mut().rings.get_mut(&ring).and_then(VecDeque::pop_front) else {
@@ -158,7 +181,10 @@ impl Network for End {
             let shared = self.shared.borrow();
             let need = if at.writes { access::REMOTE_WRITE } else { access::REMOTE_READ };
             let Some(pair) = shared.pairs.get(&(at.peer.seat, at.pair)) else { return Copied::Refused };
-            if pair.with != at.from || pair.access & need == 0 || shared.gone.contains(&at.peer.seat) {
+            if (pair.peer, pair.with) != (self.me(), at.from)
+                || pair.access & need == 0
+                || shared.gone.contains(&at.peer.seat)
+            {
                 return Copied::Refused;
             }
             let region = shared.regions.get(&(at.peer.seat, at.key));
@@ -220,13 +246,13 @@ impl World {
     pub(crate) fn settle(&mut self) {
         for _ in 0..100_000 {
             let mut done = false;
-            for adapter in &mut self.adapters {
+            for adapter in self.adapters.iter_mut().filter(|adapter| adapter.network().lives()) {
                 done |= adapter.progress();
             }
             if done {
                 continue;
             }
-            let next = self.adapters.iter().filter_map(Hca::deadline).min();
+            let next = self.alive().filter_map(Hca::deadline).min();
             let now = self.shared.borrow().now;
             match next {
                 Some(next) if next < now + 100_000_000_000 && self.waits() => {
@@ -238,8 +264,13 @@ impl World {
         panic!("it does not come to rest");
     }
 
+    /// Those of processes that have not been lost.
+    fn alive(&self) -> impl Iterator<Item = &Adapter> {
+        self.adapters.iter().filter(|adapter| adapter.network().lives())
+    }
+
     fn waits(&self) -> bool {
-        self.adapters.iter().any(|adapter| adapter.deadline().is_some())
+        self.alive().any(|adapter| adapter.deadline().is_some())
     }
 
     pub(crate) fn lose(&mut self, seat: u32) {
@@ -291,12 +322,35 @@ impl World {
     }
 
     pub(crate) fn ready(&mut self, seat: u32, side: Side, to: (u32, Qp), transport: Transport, retries: (u8, u8)) {
+        self.connect(seat, side, to, transport, retries, (0, 0));
+    }
+
+    /// A reliable pair begins anew: reset and connected, with other first numbers of what it sends and takes.
+    pub(crate) fn again(&mut self, seat: u32, side: Side, to: (u32, Qp), psn: (u32, u32)) {
+        let hca = &mut self.adapters[seat as usize];
+        hca.modify_qp(side.qp, mask::STATE, &Attributes::default()).expect("reset");
+        let init = Attributes { state: 1, port: 1, access: RIGHTS, ..Attributes::default() };
+        hca.modify_qp(side.qp, mask::STATE | mask::PKEY_INDEX | mask::PORT | mask::ACCESS, &init).expect("init");
+        self.connect(seat, side, to, Transport::Rc, (7, 7), psn);
+    }
+
+    fn connect(
+        &mut self,
+        seat: u32,
+        side: Side,
+        to: (u32, Qp),
+        transport: Transport,
+        retries: (u8, u8),
+        (sq_psn, rq_psn): (u32, u32),
+    ) {
         assert_eq!(lane_of(to.1.0), 0);
         let hca = &mut self.adapters[seat as usize];
         let path = PathAttributes { dlid: address::lid(to.0), port: 1, ..PathAttributes::default() };
         let all = Attributes {
             path,
             path_mtu: 5,
+            sq_psn,
+            rq_psn,
             dest_qp: to.1.0,
             max_dest_rd_atomic: 4,
             max_rd_atomic: 4,
