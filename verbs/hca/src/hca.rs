@@ -124,12 +124,15 @@ impl<N: Network, M: Memory> Hca<N, M> {
             return self.core.manager_says(from, payload);
         }
         let core = &mut self.core;
-        let pair = self.pairs.get_mut(&Qp(head.to));
+        let mut pair = self.pairs.get_mut(&Qp(head.to));
         if let Packet::Datagram { .. } = packet {
             if let Some(pair) = pair {
                 pair.take_datagram(core, head, &packet);
             }
             return;
+        }
+        if let Some(pair) = &mut pair {
+            pair.finds_peer(core);
         }
         let pair = pair.filter(|pair| {
             pair.init.transport != Transport::Ud && pair.peer == Some(from) && pair.attributes.dest_qp == head.from
@@ -539,7 +542,13 @@ impl<N: Network, M: Memory> Hca<N, M> {
     }
     /// `EINVAL`: not in this state, or not with this service. `ENOMEM`: the send queue is full.
     pub fn post_send(&mut self, qp: Qp, request: SendRequest) -> Result<()> {
-        self.pairs.get_mut(&qp).ok_or(Errno::INVAL)?.post_send(&mut self.core, request)?;
+        self.pairs.get_mut(&qp).ok_or(Errno::INVAL)?.post_sends(&mut self.core, [request])?;
+        self.pump();
+        Ok(())
+    }
+    /// The same for several: all of them are posted, or none.
+    pub fn post_sends(&mut self, qp: Qp, requests: Vec<SendRequest>) -> Result<()> {
+        self.pairs.get_mut(&qp).ok_or(Errno::INVAL)?.post_sends(&mut self.core, requests)?;
         self.pump();
         Ok(())
     }

@@ -45,12 +45,8 @@ enum Step {
 }
 
 impl Pair {
-    /// Queues a request.
-    pub(crate) fn post_send<N: Network, M: Memory>(
-        &mut self,
-        core: &mut Core<N, M>,
-        request: SendRequest,
-    ) -> Result<()> {
+    /// Whether a request could be posted after so many others.
+    fn check_send(&self, request: &SendRequest, before: u32) -> Result<()> {
         if self.state < State::Rts {
             return Err(Errno::INVAL);
         }
@@ -68,15 +64,23 @@ impl Pair {
         if !fits || !has_room {
             return Err(Errno::INVAL);
         }
-        if self.sends.used >= caps.send_wr {
-            return Err(Errno::NOMEM);
+        if self.sends.used + before >= caps.send_wr { Err(Errno::NOMEM) } else { Ok(()) }
+    }
+
+    /// Queues requests: all of them, or none.
+    pub(crate) fn post_sends<N: Network, M: Memory>(
+        &mut self,
+        core: &mut Core<N, M>,
+        requests: impl IntoIterator<Item = SendRequest> + AsRef<[SendRequest]>,
+    ) -> Result<()> {
+        (0..).zip(requests.as_ref()).try_for_each(|(before, request)| self.check_send(request, before))?;
+        for request in requests {
+            self.sends.used += 1;
+            let (pieces, found) = (Pieces::new(), core.lost_regions);
+            self.sends.queue.push_back(Posted { request, fate: Fate::Open, got: 0, reads: false, pieces, found });
         }
-        self.sends.used += 1;
-        let (pieces, found) = (Pieces::new(), core.lost_regions);
-        self.sends.queue.push_back(Posted { request, fate: Fate::Open, got: 0, reads: false, pieces, found });
         match self.state {
-            State::Error => self.flush_sends(core),
-            State::Sqe => self.flush_sends(core),
+            State::Error | State::Sqe => self.flush_sends(core),
             _ => self.is_due(core),
         }
         Ok(())
@@ -164,12 +168,7 @@ impl Pair {
 
     fn send_connected<N: Network, M: Memory>(&mut self, core: &mut Core<N, M>) -> Step {
         let is_reliable = self.init.transport == Transport::Rc;
-        if self.peer.is_none() {
-            // Somebody may have come there since.
-            self.peer = node_of_path(&self.attributes.path)
-                .and_then(|node| core.network.find(node, lane_of(self.attributes.dest_qp)));
-            self.publish(core);
-        }
+        self.finds_peer(core);
         let Some(peer) = self.peer else {
             return self.nobody_is_there(core, is_reliable);
         };

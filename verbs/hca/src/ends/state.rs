@@ -127,11 +127,8 @@ impl Pair {
             _ => self.state = next,
         }
         if next == State::Rtr && from != next {
-            self.peer = match self.init.transport {
-                Transport::Ud => None,
-                _ => node_of_path(&self.attributes.path)
-                    .and_then(|node| core.network.find(node, lane_of(self.attributes.dest_qp))),
-            };
+            self.peer = None;
+            self.finds_peer(core);
             // Numbers begin where both ends have agreed, so that what is late of a connection before is not taken for this.
             self.answers.expected = self.attributes.rq_psn;
             self.answers.is_ready();
@@ -163,6 +160,18 @@ impl Pair {
                 pd: self.init.pd.0,
                 access: self.attributes.access,
             });
+        }
+    }
+
+    /// Finds out who the peer of a connected pair is, unless that is known: it may have come later.
+    pub(crate) fn finds_peer<N: Network, M: Memory>(&mut self, core: &mut Core<N, M>) {
+        if self.peer.is_some() || self.init.transport == Transport::Ud || !self.state.receives() {
+            return;
+        }
+        let node = node_of_path(&self.attributes.path);
+        self.peer = node.and_then(|node| core.network.find(node, lane_of(self.attributes.dest_qp)));
+        if self.peer.is_some() {
+            self.publish(core);
         }
     }
 

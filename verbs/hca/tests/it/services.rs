@@ -417,5 +417,7 @@ fn a_poll_has_what_it_has_ended_itself() {
     world.post(0, a, 1, Operation::Write { at: BASE, key: b.region.key, imm: None }, BASE, 8);
     world.lose(1);
     world.shared.borrow_mut().now += 1_000_000_000;
-    assert_eq!(one(&world.poll(0, a.send)).status, Status::RetryExceeded);
+    // Not every look asks for the time.
+    let found = (0..100).map(|_| world.poll(0, a.send)).find(|found| !found.is_empty()).unwrap_or_default();
+    assert_eq!(one(&found).status, Status::RetryExceeded);
 }

@@ -170,7 +170,7 @@ impl QpOwn {
         if requests.iter().any(|request| needs_address(&request.operation)) {
             return Err(Errno::INVAL);
         }
-        self.adapter.with(|hca| requests.into_iter().try_for_each(|request| hca.post_send(self.id, request)))
+        self.adapter.with(|hca| hca.post_sends(self.id, requests))
     }
 }
 
