@@ -7,9 +7,10 @@ use std::{collections::BTreeMap, env, fs, path::Path};
 
 /// Functions of libc that this library answers for some paths, by the versions that programs know them by. The loader compares
 /// names of versions, not of files: a library that has versions must define the one that a program asks for.
-const LIBC: [(&str, &str, &str); 6] = [
+const LIBC: [(&str, &str, &str); 8] = [
     ("x86_64", "GLIBC_2.2.5", "open open64 fopen fopen64 access opendir closedir readlink"),
     ("x86_64", "GLIBC_2.2.5", "__xstat __xstat64 __lxstat __lxstat64"),
+    ("x86_64", "GLIBC_2.2.5", "write close __fxstat __fxstat64"),
     ("x86_64", "GLIBC_2.3", "realpath"),
     ("x86_64", "GLIBC_2.4", "openat openat64 faccessat"),
     (
@@ -18,11 +19,12 @@ const LIBC: [(&str, &str, &str); 6] = [
         "open open64 fopen fopen64 access opendir closedir readlink realpath openat openat64 faccessat",
     ),
     ("aarch64", "GLIBC_2.17", "__xstat __xstat64 __lxstat __lxstat64"),
+    ("aarch64", "GLIBC_2.17", "write close __fxstat __fxstat64"),
 ];
 
 /// The same for all processors.
 const LIBC_LATER: [(&str, &str); 2] =
-    [("GLIBC_2.28", "statx"), ("GLIBC_2.33", "stat stat64 lstat lstat64 fstatat fstatat64")];
+    [("GLIBC_2.28", "statx"), ("GLIBC_2.33", "stat stat64 lstat lstat64 fstat fstat64 fstatat fstatat64")];
 
 /// The part of the version script for functions of libc.
 fn libc(processor: &str) -> String {

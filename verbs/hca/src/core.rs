@@ -28,6 +28,8 @@ pub(crate) struct Core<N, M> {
     pub(crate) local: VecDeque<Vec<u8>>,
     /// Messages of no queue pair that are still to be sent.
     pub(crate) strays: VecDeque<(Peer, Vec<u8>)>,
+    /// Completion queues that are armed.
+    pub(crate) armed: u32,
     /// Queue pairs that have something to do.
     pub(crate) ready: VecDeque<Qp>,
     /// Queue pairs that wait for something, and when to look at them.
@@ -48,6 +50,7 @@ impl<N: Network, M: Memory> Core<N, M> {
             events: Vec::new(),
             local: VecDeque::new(),
             strays: VecDeque::new(),
+            armed: 0,
             ready: VecDeque::new(),
             watched: Vec::new(),
             next_look: u64::MAX,
@@ -169,6 +172,7 @@ impl<N: Network, M: Memory> Core<N, M> {
         };
         if tells {
             queue.armed = Armed::No;
+            self.armed -= 1;
             if let Some(channel) = queue.channel {
                 self.events.push(Event::Completion { channel, cq });
             }

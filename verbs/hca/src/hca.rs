@@ -345,7 +345,8 @@ impl<N: Network, M: Memory> Hca<N, M> {
         match self.core.cqs.get(&cq) {
             None => Err(Errno::INVAL),
             Some(queue) if queue.users > 0 => Err(Errno::BUSY),
-            Some(_) => {
+            Some(queue) => {
+                self.core.armed -= u32::from(queue.armed != Armed::No);
                 self.core.cqs.remove(&cq);
                 Ok(())
             }
@@ -380,11 +381,17 @@ impl<N: Network, M: Memory> Hca<N, M> {
     /// The next completion makes an event; with `solicited` one that its sender asked for, or one that failed.
     pub fn arm(&mut self, cq: Cq, solicited: bool) -> Result<()> {
         let queue = self.core.cqs.get_mut(&cq).ok_or(Errno::INVAL)?;
+        self.core.armed += u32::from(queue.armed == Armed::No);
         // Who waits for any waits for solicited ones, too.
         if queue.armed != Armed::Any {
             queue.armed = if solicited { Armed::Solicited } else { Armed::Any };
         }
         Ok(())
+    }
+
+    /// Some completion queue is armed: somebody may sleep until it has something.
+    pub fn is_armed(&self) -> bool {
+        self.core.armed > 0
     }
 
     /// Makes a shared receive queue. `EINVAL`, `ENOMEM`.
@@ -456,7 +463,9 @@ impl<N: Network, M: Memory> Hca<N, M> {
     }
 
     /// Makes a queue pair, whose sizes are as asked for, or more. `EINVAL`, `ENOMEM`.
-    pub fn create_qp(&mut self, init: Init) -> Result<Qp> {
+    pub fn create_qp(&mut self, mut init: Init) -> Result<Qp> {
+        // There are programs that have asked for none, and rely on a few.
+        init.caps.inline_data = init.caps.inline_data.max(limits::INLINE_LEAST);
         let caps = &init.caps;
         let is_too_much = caps.send_wr > limits::REQUESTS
             || caps.recv_wr > limits::REQUESTS

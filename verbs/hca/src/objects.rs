@@ -25,6 +25,8 @@ pub mod limits {
     pub const ELEMENTS: u32 = 32;
     /// Bytes in a request.
     pub const INLINE: u32 = 1024;
+    /// Bytes of a request itself that every queue pair takes.
+    pub const INLINE_LEAST: u32 = 64;
     /// Reads and atomics of a queue pair on their way.
     pub const READS: u8 = 16;
     /// Bytes of a message.

@@ -7,17 +7,17 @@ mod private;
 use angara_verbs_library::abi::kernel::*;
 use angara_verbs_library::abi::structs::*;
 use angara_verbs_library::entry::*;
-use angara_verbs_library::paths::calls;
+use angara_verbs_library::paths::{calls, descriptors};
 use libc::{c_char, c_int, c_void, ssize_t};
 
 /// Exports functions under names of C. Each calls the one behind `=`, which has the same arguments.
 macro_rules! export {
-    ($($name:ident($($arg:ident: $kind:ty),* $(,)?) $(-> $result:ty)? = $to:path;)*) => {
+    (as $abi:literal: $($name:ident($($arg:ident: $kind:ty),* $(,)?) $(-> $result:ty)? = $to:path;)*) => {
         $(
             /// # Safety
             /// See [`angara_verbs_library::entry`].
             #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn $name($($arg: $kind),*) $(-> $result)? {
+            pub unsafe extern $abi fn $name($($arg: $kind),*) $(-> $result)? {
                 #[allow(unused_unsafe)]
                 // SAFETY: the caller keeps the same contract.
                 unsafe {
@@ -25,6 +25,9 @@ macro_rules! export {
                 }
             }
         )*
+    };
+    ($($all:tt)*) => {
+        export! { as "C": $($all)* }
     };
 }
 
@@ -242,4 +245,14 @@ export! {
     readlink(path: *const c_char, to: *mut c_char, len: usize) -> ssize_t = calls::readlink;
     opendir(path: *const c_char) -> *mut libc::DIR = calls::opendir;
     closedir(of: *mut libc::DIR) -> c_int = calls::closedir;
+}
+
+// Functions of libc on descriptors, in which threads may be cancelled.
+export! { as "C-unwind":
+    fstat(fd: c_int, to: *mut libc::stat) -> c_int = descriptors::fstat;
+    fstat64(fd: c_int, to: *mut libc::stat) -> c_int = descriptors::fstat;
+    __fxstat(version: c_int, fd: c_int, to: *mut libc::stat) -> c_int = descriptors::fxstat;
+    __fxstat64(version: c_int, fd: c_int, to: *mut libc::stat) -> c_int = descriptors::fxstat;
+    write(fd: c_int, from: *const c_void, len: usize) -> ssize_t = descriptors::write;
+    close(fd: c_int) -> c_int = descriptors::close;
 }

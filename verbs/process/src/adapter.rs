@@ -5,7 +5,7 @@ use crate::port::Port;
 use angara_hca::address::LinkLayer;
 use angara_hca::{Event, Hca, Network};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::Thread;
 
 /// What gives events to the program.
@@ -16,6 +16,23 @@ static DELIVER: OnceLock<Deliver> = OnceLock::new();
 /// Events of all adapters go there.
 pub fn deliver_with(deliver: Deliver) {
     let _ = DELIVER.set(deliver);
+}
+
+/// What is to be done now and then.
+pub type Tick = fn();
+
+static TICK: OnceLock<Tick> = OnceLock::new();
+
+/// Agents of all adapters call this often: at least every 20 ms, and much more often while there is traffic.
+pub fn tick_with(tick: Tick) {
+    let _ = TICK.set(tick);
+}
+
+/// Calls it.
+pub(crate) fn tick() {
+    if let Some(tick) = TICK.get() {
+        tick();
+    }
 }
 
 /// An adapter.
@@ -29,6 +46,8 @@ pub struct Adapter {
     agent: OnceLock<Thread>,
     /// The agent leaves all to the program, until it finds this false.
     is_away: AtomicBool,
+    /// Some completion queue is armed: the program may sleep.
+    is_armed: AtomicBool,
     job: Arc<angara::Job>,
     /// Everything goes through the network.
     by_network: bool,
@@ -50,6 +69,7 @@ impl Adapter {
             polls: AtomicU32::new(0),
             agent: OnceLock::new(),
             is_away: AtomicBool::new(false),
+            is_armed: AtomicBool::new(false),
             job,
             by_network,
         }
@@ -70,7 +90,15 @@ impl Adapter {
 
     /// Lets `f` use the adapter, then gives what has happened to the program.
     pub fn with<T>(&'static self, f: impl FnOnce(&mut Hca<Port, Own>) -> T) -> T {
-        self.then(self.lock(), f)
+        let mut hca = self.lock();
+        let result = f(&mut hca);
+        self.is_armed.store(hca.is_armed(), Ordering::Relaxed);
+        let events = if hca.has_events() { hca.take_events() } else { Vec::new() };
+        drop(hca);
+        if let (false, Some(deliver)) = (events.is_empty(), DELIVER.get()) {
+            deliver(self, events);
+        }
+        result
     }
 
     /// The same for a poll of the program.
@@ -102,24 +130,9 @@ impl Adapter {
         self.hca.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn then<T>(&'static self, mut hca: MutexGuard<'_, Hca<Port, Own>>, f: impl FnOnce(&mut Hca<Port, Own>) -> T) -> T {
-        let result = f(&mut hca);
-        let events = if hca.has_events() { hca.take_events() } else { Vec::new() };
-        drop(hca);
-        if let (false, Some(deliver)) = (events.is_empty(), DELIVER.get()) {
-            deliver(self, events);
-        }
-        result
-    }
-
-    /// A step of the agent, unless the program uses the adapter at this moment: then it makes progress by itself. True if
-    /// anything was done.
-    pub(crate) fn try_progress(&'static self) -> bool {
-        match self.hca.try_lock() {
-            Ok(hca) => self.then(hca, Hca::progress),
-            Err(TryLockError::Poisoned(poisoned)) => self.then(poisoned.into_inner(), Hca::progress),
-            Err(TryLockError::WouldBlock) => false,
-        }
+    /// A step of the agent. True if anything was done.
+    pub(crate) fn progress(&'static self) -> bool {
+        self.with(Hca::progress)
     }
     /// The agent goes away.
     pub(crate) fn goes_away(&self) {
@@ -129,8 +142,12 @@ impl Adapter {
     pub(crate) fn is_wanted(&self) -> bool {
         !self.is_away.load(Ordering::Acquire)
     }
+    /// The program polls instead of its agent, when these have changed and nothing is armed.
     pub(crate) fn polls(&self) -> u32 {
         self.polls.load(Ordering::Relaxed)
+    }
+    pub(crate) fn is_armed(&self) -> bool {
+        self.is_armed.load(Ordering::Relaxed)
     }
     pub(crate) fn job(&self) -> &angara::Job {
         &self.job

@@ -3,7 +3,7 @@
 //! It sleeps on the memory of its seat, as every wait of the driver does. While the program polls, it does what the agent
 //! would do, and the agent stays away: whoever writes to a seat where somebody sleeps pays for the wake-up.
 
-use crate::adapter::Adapter;
+use crate::adapter::{Adapter, tick};
 use std::time::Duration;
 
 /// Looks whether the program still polls come so often, at first and later.
@@ -36,7 +36,11 @@ fn without_signals<T>(start: impl FnOnce() -> T) -> T {
 fn serve(adapter: &'static Adapter) {
     loop {
         let polls = adapter.polls();
-        let ready = || adapter.try_progress() || adapter.polls() != polls;
+        let by_program = || adapter.polls() != polls && !adapter.is_armed();
+        let ready = || {
+            tick();
+            by_program() || adapter.progress()
+        };
         match adapter.job().wait(ready, &|| format!("messages to the RDMA adapter {}", adapter.name())) {
             Ok(()) | Err(angara::Error::Timeout { .. }) => {}
             // The job or the daemon has ended: every peer is lost.
@@ -47,12 +51,13 @@ fn serve(adapter: &'static Adapter) {
                 });
                 // Queue pairs of now and those to come end in errors.
                 loop {
-                    adapter.try_progress();
+                    adapter.progress();
+                    tick();
                     std::thread::sleep(20 * NAP_MOST);
                 }
             }
         }
-        if adapter.polls() != polls {
+        if by_program() {
             stay_away(adapter);
         }
     }
@@ -62,8 +67,9 @@ fn serve(adapter: &'static Adapter) {
 fn stay_away(adapter: &Adapter) {
     let (mut nap, mut polls, mut in_vain) = (NAP, adapter.polls(), 0);
     adapter.goes_away();
-    while in_vain < TWICE && !adapter.is_wanted() {
+    while in_vain < TWICE && !adapter.is_wanted() && !adapter.is_armed() {
         std::thread::park_timeout(nap);
+        tick();
         let now = adapter.polls();
         in_vain = if now == polls { in_vain + 1 } else { 0 };
         (polls, nap) = (now, (2 * nap).min(NAP_MOST));

@@ -22,8 +22,8 @@ mod settings;
 mod tables;
 mod taken;
 
-pub use adapter::{Adapter, Deliver, deliver_with};
+pub use adapter::{Adapter, Deliver, Tick, deliver_with, tick_with};
 pub use memory::Own;
 pub use port::{Listener, Port};
 pub use settings::{MemoryTier, Settings};
-pub use taken::adapters;
+pub use taken::{adapters, known};

@@ -29,6 +29,15 @@ pub fn adapters() -> Result<&'static [&'static Adapter], String> {
     }
 }
 
+/// Adapters that this process has taken already.
+pub fn known() -> &'static [&'static Adapter] {
+    let taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+    match &*taken {
+        Some((pid, Ok(adapters))) if *pid == std::process::id() => adapters,
+        _ => &[],
+    }
+}
+
 fn take_all() -> Result<&'static [&'static Adapter], String> {
     let settings = Settings::from_env()?;
     let wished = match &settings.nodes[..] {

@@ -91,7 +91,7 @@ unsafe fn open_here(path: *const c_char, flags: c_int) -> Option<c_int> {
     // SAFETY: the caller promises it.
     let name = unsafe { ours(path) }?;
     if name == CONNECTION_MANAGER {
-        return open_connection_manager().map(|fd| count(|| Ok(fd?.into_raw_fd())));
+        return Some(count(|| Ok(open_connection_manager(flags)?.into_raw_fd())));
     }
     // SAFETY: the caller promises it.
     let found = unsafe { here(path, flags & libc::O_NOFOLLOW == 0) }?;

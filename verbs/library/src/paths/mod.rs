@@ -4,9 +4,12 @@
 //! file in memory, and a directory is one for as long as it is open.
 
 pub mod calls;
+pub mod descriptors;
 pub(crate) mod real;
 pub(crate) mod tree;
 
+use crate::cm::desk;
+use crate::process::adapters;
 use angara_hca::Result;
 use rustix::fd::OwnedFd;
 use std::path::Path;
@@ -26,7 +29,7 @@ pub(crate) fn contents(at: &Path) -> Option<Vec<u8>> {
 /// The device of the connection manager.
 pub(crate) const CONNECTION_MANAGER: &str = "/dev/infiniband/rdma_cm";
 
-/// Opens [`CONNECTION_MANAGER`], if there is one here.
-pub(crate) fn open_connection_manager() -> Option<Result<OwnedFd>> {
-    None
+/// Opens [`CONNECTION_MANAGER`], with flags of `open`.
+pub(crate) fn open_connection_manager(flags: i32) -> Result<OwnedFd> {
+    desk::open(adapters()?, flags)
 }

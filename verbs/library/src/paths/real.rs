@@ -4,7 +4,7 @@ use libc::{DIR, FILE, c_char, c_int, c_void, mode_t, ssize_t};
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// Functions by their names, each looked up once.
+/// Functions by their names, each looked up once. They may unwind: threads are cancelled in some.
 macro_rules! next {
     ($($name:ident($($arg:ident: $kind:ty),*) -> $result:ty;)*) => {
         $(
@@ -18,7 +18,7 @@ macro_rules! next {
                 };
                 let at = look_up(&AT, NAME);
                 // SAFETY: libc has the function, with these arguments.
-                unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($kind),*) -> $result>(at)($($arg),*) }
+                unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C-unwind" fn($($kind),*) -> $result>(at)($($arg),*) }
             }
         )*
     };
@@ -50,5 +50,10 @@ next! {
     realpath(path: *const c_char, to: *mut c_char) -> *mut c_char;
     opendir(path: *const c_char) -> *mut DIR;
     closedir(of: *mut DIR) -> c_int;
+    fstat(fd: c_int, to: *mut libc::stat) -> c_int;
+    __fxstat(version: c_int, fd: c_int, to: *mut libc::stat) -> c_int;
+    read(fd: c_int, to: *mut c_void, len: usize) -> ssize_t;
+    write(fd: c_int, from: *const c_void, len: usize) -> ssize_t;
+    close(fd: c_int) -> c_int;
     readlink(path: *const c_char, to: *mut c_char, len: usize) -> ssize_t;
 }

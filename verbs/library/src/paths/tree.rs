@@ -165,6 +165,7 @@ pub(crate) fn find(path: &str, follow: bool) -> Option<Found> {
     }
     let mut tree = Tree::default();
     tree.files(CLASS_VERBS, [("abi_version", "6".into())]);
+    tree.put(format!("{DEV}/rdma_cm"), Node::Device(255));
     for (index, adapter) in adapters().ok()?.iter().enumerate() {
         tree.adapter(index, adapter);
     }
