@@ -70,6 +70,7 @@ mod sweep;
 mod timeline;
 mod top;
 mod verbs;
+mod verbs_programs;
 mod virtual_anywhere;
 mod virtual_mpi;
 mod virtual_patience;

@@ -171,24 +171,24 @@ impl<N: Network, M: Memory> Hca<N, M> {
 
     /// Looks at the time limits of those who wait, and at the node.
     fn look(&mut self) -> bool {
-        if self.core.next_look == u64::MAX {
-            return false;
-        }
         // A clock takes longer than all else of a look in vain.
         self.looks = self.looks.wrapping_add(1);
         if self.core.next_look > 0 && !self.looks.is_multiple_of(LOOKS) {
             return false;
         }
-        let now = self.core.network.now();
-        if now < self.core.next_look {
-            return false;
-        }
-        self.core.next_look = u64::MAX;
         let is_up = self.core.network.is_up();
         let changed = std::mem::replace(&mut self.was_up, is_up) != is_up;
         if changed {
             self.core.events.push(Event::Port { is_up });
         }
+        if self.core.next_look == u64::MAX {
+            return changed;
+        }
+        let now = self.core.network.now();
+        if now < self.core.next_look {
+            return changed;
+        }
+        self.core.next_look = u64::MAX;
         let mut watched = std::mem::take(&mut self.core.watched);
         watched.retain(|qp| {
             let again = self.pairs.get_mut(qp).and_then(|pair| pair.look(&mut self.core, now));

@@ -24,6 +24,6 @@ mod taken;
 
 pub use adapter::{Adapter, Deliver, Tick, deliver_with, tick_with};
 pub use memory::Own;
-pub use port::{Listener, Port};
+pub use port::{Listener, Port, PortCounters, Traffic};
 pub use settings::{MemoryTier, Settings};
 pub use taken::{adapters, known};

@@ -34,6 +34,31 @@ impl Listener {
     }
 }
 
+/// What went through a port one way.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Traffic {
+    /// Packets of the network, or as many as it would have taken.
+    pub packets: u64,
+    /// Bytes of messages and copies.
+    pub bytes: u64,
+}
+
+impl Traffic {
+    fn add(&mut self, bytes: u64) {
+        self.packets += bytes.div_ceil(angara_abi::PAYLOAD_MAX as u64).max(1);
+        self.bytes += bytes;
+    }
+}
+
+/// What this process has sent and received.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct PortCounters {
+    /// Sent, or written to peers.
+    pub sent: Traffic,
+    /// Received, or read from peers.
+    pub received: Traffic,
+}
+
 /// How a peer's memory is reached.
 #[derive(Clone, Copy)]
 struct Reach {
@@ -56,6 +81,7 @@ pub struct Port {
     reach: Vec<Option<Reach>>,
     listeners: [Option<Listener>; LISTENERS_MAX],
     began: Instant,
+    counters: PortCounters,
     /// A message that has come.
     message: Vec<u8>,
     /// The job has ended, or the daemon has.
@@ -114,6 +140,7 @@ impl Port {
             reach: vec![None; job.n_pes()],
             listeners: [None; LISTENERS_MAX],
             began: Instant::now(),
+            counters: PortCounters::default(),
             message: Vec::new(),
             is_over: false,
             mailbox: mail,
@@ -121,6 +148,10 @@ impl Port {
         })
     }
 
+    /// What this process has sent and received.
+    pub fn counters(&self) -> PortCounters {
+        self.counters
+    }
     /// The domain.
     pub fn job(&self) -> &Arc<Job> {
         &self.job
@@ -276,7 +307,10 @@ impl Network for Port {
             _ => self.mailbox.try_send(to, &[IoSlice::new(&parts.concat())]),
         };
         match sent {
-            Ok(()) => Ok(()),
+            Ok(()) => {
+                self.counters.sent.add(parts.iter().map(|part| part.len() as u64).sum());
+                Ok(())
+            }
             Err(SendError::Full) => Err(NotSent::Full),
             Err(SendError::Job(error)) => Err(self.failed(&error)),
             Err(SendError::Gone | SendError::TooLong { .. }) => Err(NotSent::Gone),
@@ -286,10 +320,11 @@ impl Network for Port {
         if self.is_over {
             return 0;
         }
-        let bytes = &mut self.message;
+        let (bytes, received) = (&mut self.message, &mut self.counters.received);
         let took = self.mailbox.receive(most, &mut |from, message| {
             bytes.resize(message.len(), 0);
             message.copy(0, bytes);
+            received.add(bytes.len() as u64);
             take(Peer { seat: from.seat, generation: from.generation }, bytes);
         });
         match took {
@@ -318,12 +353,20 @@ impl Network for Port {
             },
         };
         self.own.use_nothing();
+        if copied == Copied::Done {
+            let port = &mut self.counters;
+            if at.writes { port.sent.add(at.len) } else { port.received.add(at.len) }
+        }
         copied
     }
     fn fetch(&mut self, from: Peer, pieces: &[Piece], own: &[Piece]) -> Copied {
         let Some((_, pid)) = self.tables_of(from) else { return Copied::NotHere };
         let copied = copies::copy(pid, pieces, own, false);
-        if copied.is_ok() { Copied::Done } else { Copied::Fault }
+        if copied.is_err() {
+            return Copied::Fault;
+        }
+        self.counters.received.add(own.iter().map(|piece| piece.len).sum());
+        Copied::Done
     }
     fn has_place(&self, key: u32) -> bool {
         self.own.has_place(key)

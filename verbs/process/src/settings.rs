@@ -2,6 +2,7 @@
 
 use angara_hca::address::LinkLayer;
 use angara_protocol::trust::is_privileged;
+use angara_protocol::verbs::{ENV_LINK, ENV_MEMORY, ENV_NAME, ENV_NODE, ENV_VERBOSE, NAME, NAME_MAX};
 
 /// How bytes get into the program's memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,31 +41,31 @@ impl Settings {
 
     fn read(variable: impl Fn(&str) -> Option<String>) -> Result<Settings, String> {
         let number = |text: &str| text.trim().parse::<u32>().ok();
-        let nodes = match variable("ANGARA_NODE") {
+        let nodes = match variable(ENV_NODE) {
             None => Vec::new(),
             Some(text) => text
                 .split(',')
                 .map(number)
                 .collect::<Option<Vec<_>>>()
-                .ok_or_else(|| format!("ANGARA_NODE={text}: use the number of a node, or several with commas"))?,
+                .ok_or_else(|| format!("{ENV_NODE}={text}: use the number of a node, or several with commas"))?,
         };
-        let link = match variable("ANGARA_VERBS_LINK").as_deref() {
+        let link = match variable(ENV_LINK).as_deref() {
             None | Some("infiniband") => LinkLayer::InfiniBand,
             Some("ethernet") => LinkLayer::Ethernet,
-            Some(other) => return Err(format!("ANGARA_VERBS_LINK={other}: use infiniband or ethernet")),
+            Some(other) => return Err(format!("{ENV_LINK}={other}: use infiniband or ethernet")),
         };
-        let memory = match variable("ANGARA_VERBS_MEMORY").as_deref() {
+        let memory = match variable(ENV_MEMORY).as_deref() {
             None | Some("auto") => MemoryTier::Auto,
             Some("agent") => MemoryTier::Agent,
             Some("direct") => MemoryTier::Direct,
-            Some(other) => return Err(format!("ANGARA_VERBS_MEMORY={other}: use auto, agent or direct")),
+            Some(other) => return Err(format!("{ENV_MEMORY}={other}: use auto, agent or direct")),
         };
-        let name = variable("ANGARA_VERBS_NAME").unwrap_or_else(|| "angara0".into());
+        let name = variable(ENV_NAME).unwrap_or_else(|| NAME.into());
         let fits = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
-        if name.len() > 60 || !name.chars().all(fits) {
-            return Err(format!("ANGARA_VERBS_NAME={name}: use up to 60 letters, digits, `-` and `_`"));
+        if name.len() > NAME_MAX || !name.chars().all(fits) {
+            return Err(format!("{ENV_NAME}={name}: use up to {NAME_MAX} letters, digits, `-` and `_`"));
         }
-        let is_verbose = variable("ANGARA_VERBS_VERBOSE").is_some_and(|value| value != "0");
+        let is_verbose = variable(ENV_VERBOSE).is_some_and(|value| value != "0");
         Ok(Settings { name, nodes, link, memory, is_verbose })
     }
 

@@ -7,10 +7,8 @@ use crate::port::Port;
 use crate::settings::{MemoryTier, Settings};
 use angara::open::{ENV_DOMAIN, Join};
 use angara_hca::Hca;
+use angara_protocol::verbs::DOMAIN;
 use std::sync::{Arc, Mutex, PoisonError};
-
-/// The domain of RDMA programs that name none. Those of MPI are in another one, whose seats have other sizes.
-const DOMAIN: &str = "verbs";
 
 /// Adapters of the process with this number; a child that was forked needs its own.
 static TAKEN: Mutex<Option<(u32, Result<&'static [&'static Adapter], String>)>> = Mutex::new(None);
@@ -52,6 +50,7 @@ fn take_all() -> Result<&'static [&'static Adapter], String> {
 fn take(settings: &Settings, index: usize, node: Option<u32>) -> Result<&'static Adapter, String> {
     let mut join = Join::from_env(Port::SEAT).map_err(|e| e.to_string())?;
     if std::env::var_os(ENV_DOMAIN).is_none_or(|name| name.is_empty()) {
+        // Programs of MPI are in another one, whose seats have other sizes.
         join.domain = DOMAIN.into();
     }
     // Ranks of a launcher spread processes; a node that was asked for is more than that.

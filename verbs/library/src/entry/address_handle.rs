@@ -3,8 +3,6 @@
 use super::guard::{code, count, pointer};
 use super::objects::{self, AhObject, ContextOwn, context, pd};
 use super::requests::{ah_attr_of, path_of};
-use crate::abi::structs::ibv_context;
-use crate::abi::structs::ibv_wc;
 use crate::abi::structs::*;
 use angara_hca::address::{GidType, LinkLayer, mac, node_of_gid};
 use angara_hca::{Errno, PathAttributes, Result, flags};

@@ -4,7 +4,6 @@ use super::guard::{code, pointer, set_errno};
 use super::objects::{self, PdObject, PdOwn, context, pd};
 use crate::abi::constants::*;
 use crate::abi::structs::*;
-use crate::abi::structs::{ibv_context, ibv_parent_domain_init_attr};
 use angara_hca::{Errno, RegionChange, Result};
 use libc::{c_int, c_void};
 use std::ptr::null_mut;

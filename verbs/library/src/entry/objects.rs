@@ -2,9 +2,10 @@
 
 use super::events::{Acks, Queue};
 use super::turn::Turn;
-use crate::abi::structs::{ibv_ah, ibv_pd};
-use crate::abi::structs::{ibv_comp_channel, ibv_cq, ibv_cq_ex, ibv_qp, ibv_qp_ex, ibv_srq};
-use crate::abi::structs::{ibv_context, ibv_device, verbs_context};
+use crate::abi::structs::{
+    ibv_ah, ibv_comp_channel, ibv_context, ibv_cq, ibv_cq_ex, ibv_device, ibv_pd, ibv_qp, ibv_qp_ex, ibv_srq,
+    verbs_context,
+};
 use crate::process::Adapter;
 use angara_hca::{Completion, Cq, PathAttributes, Pd, Qp, SendRequest, Srq, Transport};
 use rustix::fd::OwnedFd;

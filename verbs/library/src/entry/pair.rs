@@ -7,8 +7,6 @@ use super::requests::{ah_attr_of, is_set, path_of, transport_of};
 use super::turn::Turn;
 use super::work::*;
 use crate::abi::constants::*;
-use crate::abi::structs::ibv_context;
-use crate::abi::structs::ibv_pd;
 use crate::abi::structs::*;
 use angara_hca::{Attributes, Caps, Errno, Init, Result, Transport, mask};
 use libc::{PTHREAD_COND_INITIALIZER, PTHREAD_MUTEX_INITIALIZER, c_int, c_void};

@@ -2,9 +2,7 @@
 
 use super::objects::path;
 use crate::abi::constants::*;
-use crate::abi::structs::ibv_gid;
 use crate::abi::structs::*;
-use crate::abi::structs::{ibv_ah, ibv_ah_attr, ibv_global_route};
 use angara_hca::{
     Element, Errno, Operation, PathAttributes, Payload, ReceiveRequest, Result, SendRequest, Transport, limits,
 };

@@ -4,9 +4,7 @@ use super::guard::{code, value};
 use super::objects::{Batch, QpOwn, qp, qp_ex};
 use super::requests::*;
 use crate::abi::constants::SEND_INLINE;
-use crate::abi::structs::ibv_ah;
 use crate::abi::structs::*;
-use crate::abi::structs::{ibv_qp, ibv_qp_ex};
 use angara_hca::{Element, Errno, Operation, Payload, Result, Transport, limits};
 use libc::{c_int, c_void};
 

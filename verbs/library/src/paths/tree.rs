@@ -3,6 +3,7 @@
 use crate::process::{Adapter, adapters};
 use angara_hca::Network;
 use angara_hca::address::{GidType, LinkLayer, gids, guid, lid};
+use angara_verbs_process::PortCounters;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Component, Path, PathBuf};
@@ -36,11 +37,35 @@ pub(crate) fn may_be_here(path: &[u8]) -> bool {
     [CLASS, DEVICES, DEV].iter().any(|prefix| path.starts_with(prefix.as_bytes()))
 }
 
+/// What files say of an adapter.
+struct Device {
+    name: String,
+    node: u32,
+    link: LinkLayer,
+    is_up: bool,
+    counters: PortCounters,
+}
+
+impl Device {
+    fn of(adapter: &'static Adapter) -> Device {
+        let (is_up, counters) = adapter.with(|hca| (hca.network().is_up(), hca.network().counters()));
+        Device { name: adapter.name().into(), node: adapter.node(), link: adapter.link(), is_up, counters }
+    }
+}
+
 /// Nodes by their paths; folders are not among them.
 #[derive(Default)]
 struct Tree(BTreeMap<PathBuf, Node>);
 
 impl Tree {
+    fn of(devices: &[Device]) -> Tree {
+        let mut tree = Tree::default();
+        tree.files(CLASS_VERBS, [("abi_version", "6".into())]);
+        tree.put(format!("{DEV}/rdma_cm"), Node::Device(255));
+        devices.iter().enumerate().for_each(|(index, device)| tree.adapter(index, device));
+        tree
+    }
+
     fn put(&mut self, at: String, node: Node) {
         self.0.insert(at.into(), node);
     }
@@ -52,11 +77,10 @@ impl Tree {
         }
     }
 
-    fn port(&mut self, folder: &str, adapter: &'static Adapter) {
-        let is_up = adapter.with(|hca| hca.network().is_up());
-        let (state, physical) = if is_up { ("4: ACTIVE", "5: LinkUp") } else { ("1: DOWN", "3: Disabled") };
-        let (link, lids) = match adapter.link() {
-            LinkLayer::InfiniBand => ("InfiniBand", (lid(adapter.node()), lid(0))),
+    fn port(&mut self, folder: &str, adapter: &Device) {
+        let (state, physical) = if adapter.is_up { ("4: ACTIVE", "5: LinkUp") } else { ("1: DOWN", "3: Disabled") };
+        let (link, lids) = match adapter.link {
+            LinkLayer::InfiniBand => ("InfiniBand", (lid(adapter.node), lid(0))),
             LinkLayer::Ethernet => ("Ethernet", (0, 0)),
         };
         self.files(
@@ -74,7 +98,18 @@ impl Tree {
                 ("pkeys/0", "0xffff".into()),
             ],
         );
-        for (index, (gid, kind)) in gids(adapter.link(), adapter.node()).into_iter().enumerate() {
+        let PortCounters { sent, received } = adapter.counters;
+        // Bytes are counted by fours, as adapters do.
+        self.files(
+            &format!("{folder}/counters"),
+            [
+                ("port_xmit_data", (sent.bytes / 4).to_string()),
+                ("port_xmit_packets", sent.packets.to_string()),
+                ("port_rcv_data", (received.bytes / 4).to_string()),
+                ("port_rcv_packets", received.packets.to_string()),
+            ],
+        );
+        for (index, (gid, kind)) in gids(adapter.link, adapter.node).into_iter().enumerate() {
             let kind = if kind == GidType::RoceV2 { "RoCE v2" } else { "IB/RoCE v1" };
             let file = |what: &str| format!("{folder}/{what}/{index}");
             self.put(file("gids"), Node::File(format!("{}\n", groups(&gid))));
@@ -82,10 +117,10 @@ impl Tree {
         }
     }
 
-    fn adapter(&mut self, index: usize, adapter: &'static Adapter) {
-        let (name, uverbs, device) = (adapter.name(), format!("uverbs{index}"), format!("{DEVICES}/hca{index}"));
+    fn adapter(&mut self, index: usize, adapter: &Device) {
+        let (name, uverbs, device) = (&adapter.name, format!("uverbs{index}"), format!("{DEVICES}/hca{index}"));
         let (ib, verbs) = (format!("{device}/infiniband/{name}"), format!("{device}/infiniband_verbs/{uverbs}"));
-        let guid = groups(&guid(adapter.node()).to_be_bytes());
+        let guid = groups(&guid(adapter.node).to_be_bytes());
         self.files(&device, [("vendor", "0xa26a".into()), ("device", "0x0001".into()), ("numa_node", "0".into())]);
         self.files(
             &ib,
@@ -93,7 +128,7 @@ impl Tree {
                 ("node_type", "1: CA".into()),
                 ("node_guid", guid.clone()),
                 ("sys_image_guid", guid),
-                ("node_desc", name.into()),
+                ("node_desc", name.clone()),
                 ("fw_ver", "0.1".into()),
                 ("hw_rev", "1".into()),
                 ("hca_type", "angara".into()),
@@ -101,7 +136,7 @@ impl Tree {
             ],
         );
         let minor = 192 + index as u32;
-        self.files(&verbs, [("ibdev", name.into()), ("abi_version", "1".into()), ("dev", format!("231:{minor}"))]);
+        self.files(&verbs, [("ibdev", name.clone()), ("abi_version", "1".into()), ("dev", format!("231:{minor}"))]);
         self.port(&format!("{ib}/ports/1"), adapter);
         // The interface that everybody has: scripts want one.
         self.put(format!("{device}/net/lo"), Node::Link("/sys/class/net/lo".into()));
@@ -163,18 +198,21 @@ pub(crate) fn find(path: &str, follow: bool) -> Option<Found> {
     if !may_be_here(path.as_bytes()) {
         return None;
     }
-    let mut tree = Tree::default();
-    tree.files(CLASS_VERBS, [("abi_version", "6".into())]);
-    tree.put(format!("{DEV}/rdma_cm"), Node::Device(255));
-    for (index, adapter) in adapters().ok()?.iter().enumerate() {
-        tree.adapter(index, adapter);
-    }
-    tree.find(path, follow)
+    let devices: Vec<Device> = adapters().ok()?.iter().map(|adapter| Device::of(adapter)).collect();
+    Tree::of(&devices).find(path, follow)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use angara_verbs_process::Traffic;
+
+    fn find(path: &str, follow: bool) -> Option<Found> {
+        let port = Traffic { packets: 3, bytes: 40 };
+        let counters = PortCounters { sent: port, received: Traffic::default() };
+        let device = Device { name: "angara0".into(), node: 0, link: LinkLayer::InfiniBand, is_up: true, counters };
+        Tree::of(&[device]).find(path, follow)
+    }
 
     fn at(path: &str) -> Option<String> {
         find(path, true).map(|found| found.at.to_string_lossy().into_owned())
@@ -197,6 +235,8 @@ mod tests {
         let node = |path| find(path, true).map(|found| found.node);
         let gid = "fe80:0000:0000:0000:0200:a26a:0000:0001\n";
         assert_eq!(node("/sys/class/infiniband/angara0/ports/1/gids/0"), Some(Node::File(gid.into())));
+        let sent = "/sys/class/infiniband/angara0/ports/1/counters/port_xmit_data";
+        assert_eq!(node(sent), Some(Node::File("10\n".into())));
         assert_eq!(node("/sys/class/infiniband"), Some(Node::Folder(vec!["angara0".into()])));
         assert_eq!(node("/sys/class/infiniband/angara0/device/net"), Some(Node::Folder(vec!["lo".into()])));
         assert_eq!(node("/dev/infiniband/uverbs0"), Some(Node::Device(192)));

@@ -1,9 +1,7 @@
 //! Copies between structs of the kernel and those of libibverbs, for librdmacm.
 
 use crate::abi::kernel::*;
-use crate::abi::structs::ibv_gid;
-use crate::abi::structs::{ibv_ah_attr, ibv_global_route};
-use crate::abi::structs::{ibv_qp_attr, ibv_qp_cap};
+use crate::abi::structs::{ibv_ah_attr, ibv_gid, ibv_global_route, ibv_qp_attr, ibv_qp_cap};
 
 fn ah_attr(of: &ib_uverbs_ah_attr) -> ibv_ah_attr {
     let grh = ibv_global_route {
