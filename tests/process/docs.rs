@@ -57,6 +57,7 @@ const FOREIGN: &[&str] = &[
     "--test",
     "--threshold",
     "--tool",
+    "--use-srq",
     "--verb",
     "--volumes",
     "--wdir",
