@@ -92,3 +92,33 @@ fn half_an_installation_is_told() {
     }
     test.assert_clean();
 }
+
+#[test]
+fn what_rdma_programs_find_is_told() {
+    let test = Test::new("doctor-verbs");
+    let bin = tools::profile_dir();
+    let done = doctor(&test, bin, &[bin], None).success();
+    let line = found(&done, "RDMA library");
+    assert!(line.starts_with("ok ") && line.contains(&bin.join("libangara-verbs").display().to_string()), "{line}");
+    // Whether it is permitted is the machine's business. Either way the line names the call.
+    let line = found(&done, "direct RDMA copies");
+    assert!(line.contains("process_vm_readv"), "{line}");
+    assert!(
+        line.starts_with("ok ") && line.contains("process_vm_writev") || line.contains("-> RDMA programs run"),
+        "{line}"
+    );
+
+    // Tools are looked for in PATH, the system's directories here.
+    let programs = test.file("programs");
+    ["ibv_devinfo", "ib_write_lat"].into_iter().for_each(|name| script(&programs.join(name), "exit 0"));
+    let line = found(&doctor(&test, bin, &[&programs, bin], None).success(), "RDMA programs");
+    assert!(line.starts_with("ok ") && line.contains("ibv_devinfo, ib_write_lat in PATH"), "{line}");
+
+    // A copy without the library says what is refused, and how to get it.
+    let alone = test.file("alone/bin");
+    fs::create_dir_all(&alone).expect("made");
+    tools::copy_program(&bin.join("angara"), &alone.join("angara"));
+    let line = found(&doctor(&test, &alone, &[], None), "RDMA library");
+    assert!(line.starts_with("fallback") && line.contains("`angara verbs` is refused"), "{line}");
+    test.assert_clean();
+}

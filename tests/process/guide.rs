@@ -120,6 +120,7 @@ pages! {
     mpi_virtual_time "docs/guide/mpi-virtual-time.md";
     packages "docs/guide/packages.md";
     races "docs/guide/races.md";
+    rdma "docs/guide/rdma.md";
     running "docs/guide/running.md";
     simulator "docs/guide/simulator.md";
     research "docs/guide/research.md";

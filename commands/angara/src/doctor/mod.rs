@@ -1,6 +1,7 @@
 //! `angara doctor`: which copy of each part is used, what this machine offers, and what happens without it.
 
 mod copies;
+mod verbs;
 
 use crate::shared::WhereArgs;
 use angara_control::cores::Cores;
@@ -53,8 +54,10 @@ enum Verdict {
 /// Looks and tells. Exit code 1 if something indispensable is missing.
 pub(crate) fn main(args: DoctorArgs) -> Result<u8, Failed> {
     let dir = daemon::runtime_dir(&args.at.runtime_dir);
-    let findings: Vec<Finding> =
-        [copies(), kernel(), networking(), machine(&dir), tools(), mpi()].into_iter().flatten().collect();
+    let findings: Vec<Finding> = [copies(), kernel(), networking(), machine(&dir), tools(), mpi(), verbs::verbs()]
+        .into_iter()
+        .flatten()
+        .collect();
     if args.json {
         say!("{}", serde_json::to_string_pretty(&findings).expect("findings are plain data"))?;
     } else {

@@ -6,14 +6,16 @@ use super::provider;
 use super::reach::{device, reaches};
 use angara_control::install;
 use angara_control::program::in_path;
-use nix::sys::uio::{RemoteIoVec, process_vm_readv};
+use nix::sys::uio::{RemoteIoVec, process_vm_readv, process_vm_writev};
 use nix::unistd::Pid;
+use rustix::process::{PTracer, set_ptracer};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::io::IoSliceMut;
+use std::io::{IoSlice, IoSliceMut};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, exit};
+use std::sync::atomic::AtomicU64;
 
 /// Beginnings of the names of files that are MPI libraries.
 const MPI: [&str; 4] = ["libmpi.so.12", "libmpi.so.40", "libmpi_abi.so", "libmpich.so.12"];
@@ -77,37 +79,68 @@ fn directories() -> BTreeSet<PathBuf> {
     given.chain(own).collect()
 }
 
-/// What is read.
-static MARK: u64 = 0x616e_6761_7261_2021;
+/// What is read, and written back.
+static MARK: AtomicU64 = AtomicU64::new(IS);
+const IS: u64 = 0x616e_6761_7261_2021;
 
-/// Tells whether processes of one user may read each other's memory without being each other's parents, as ranks are
-/// not.
-pub fn cross_memory() -> Result<String, String> {
+/// Yama's setting, for people.
+fn scope() -> String {
+    let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").ok();
+    scope.map_or("no Yama".into(), |scope| format!("kernel.yama.ptrace_scope is {}", scope.trim()))
+}
+
+/// What a process of this user is told that reads and then writes this one's memory: nothing where it may.
+fn tried() -> Result<[String; 2], String> {
     let mut command = Command::new("/proc/self/exe");
     command
         .arg(angara_protocol::modes::PEEK)
         .arg(std::process::id().to_string())
         .arg((&raw const MARK as usize).to_string());
     let said = output(command).ok_or("cannot start a process to try with")?;
-    let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").ok();
-    let scope = scope.map_or("no Yama".into(), |scope| format!("kernel.yama.ptrace_scope is {}", scope.trim()));
-    match said.trim() {
-        "" => Ok(format!("process_vm_readv is permitted ({scope})")),
-        why => Err(format!("process_vm_readv is not permitted: {why} ({scope})")),
+    let mut lines = said.lines().map(|line| line.trim().to_string());
+    Ok([lines.next().unwrap_or_default(), lines.next().unwrap_or_default()])
+}
+
+/// Tells whether processes of one user may read each other's memory without being each other's parents, as ranks are
+/// not.
+pub fn cross_memory() -> Result<String, String> {
+    let [read, _] = tried()?;
+    match read.as_str() {
+        "" => Ok(format!("process_vm_readv is permitted ({})", scope())),
+        why => Err(format!("process_vm_readv is not permitted: {why} ({})", scope())),
     }
 }
 
-/// The other side of [`cross_memory`]: reads its mark at `address` of its `process`, and prints nothing if it could.
+/// Tells the same of reading and writing, for processes that have declared that any other of their user may, as RDMA
+/// programs do. This process declares it, too.
+pub fn cross_memory_both_ways() -> Result<String, String> {
+    // There is nothing to declare without Yama.
+    let _ = set_ptracer(PTracer::Any);
+    let named = ["process_vm_readv", "process_vm_writev"].into_iter().zip(tried()?);
+    match named.into_iter().find(|(_, why)| !why.is_empty()) {
+        None => Ok(format!("process_vm_readv and process_vm_writev are permitted ({})", scope())),
+        Some((call, why)) => Err(format!("{call} is not permitted: {why} ({})", scope())),
+    }
+}
+
+/// The other side of both: reads the mark at `address` of its `process` and writes it back. Prints a line for each, which
+/// is empty if it could.
 pub fn peek(process: i32, address: usize) -> ! {
     let mut seen = [0; 8];
-    let from = RemoteIoVec { base: address, len: seen.len() };
-    let read = process_vm_readv(Pid::from_raw(process), &mut [IoSliceMut::new(&mut seen)], &[from]);
-    let why = match read {
-        Err(e) => Some(e.to_string()),
-        Ok(_) if u64::from_ne_bytes(seen) != MARK => Some("something else was read".into()),
-        Ok(_) => None,
+    let (process, there) = (Pid::from_raw(process), [RemoteIoVec { base: address, len: seen.len() }]);
+    let read = match process_vm_readv(process, &mut [IoSliceMut::new(&mut seen)], &there) {
+        Err(e) => e.to_string(),
+        Ok(_) if u64::from_ne_bytes(seen) != IS => "something else was read".into(),
+        Ok(_) => String::new(),
     };
-    exit(why.map_or(0, |why| i32::from(angara_control::error::print(why).is_err()) + 1))
+    let written = match &read {
+        why if !why.is_empty() => why.clone(),
+        _ => match process_vm_writev(process, &[IoSlice::new(&seen)], &there) {
+            Err(e) => e.to_string(),
+            Ok(_) => String::new(),
+        },
+    };
+    exit(i32::from(angara_control::error::print(format!("{read}\n{written}\n")).is_err()))
 }
 
 #[cfg(test)]
