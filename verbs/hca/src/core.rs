@@ -35,6 +35,8 @@ pub(crate) struct Core<N, M> {
     pub(crate) local: VecDeque<Vec<u8>>,
     /// Messages of no queue pair that are still to be sent.
     pub(crate) strays: VecDeque<(Peer, Vec<u8>)>,
+    /// When adapters were heard last, by seat.
+    pub(crate) heard: ByNumber<u32, u64>,
     /// Completion queues that are armed.
     pub(crate) armed: u32,
     /// Queue pairs that have something to do.
@@ -58,6 +60,7 @@ impl<N: Network, M: Memory> Core<N, M> {
             events: Vec::new(),
             local: VecDeque::new(),
             strays: VecDeque::new(),
+            heard: ByNumber::default(),
             armed: 0,
             ready: VecDeque::new(),
             watched: Vec::new(),

@@ -102,6 +102,10 @@ impl<N: Network, M: Memory> Hca<N, M> {
             ends.push((from, bytes.len()));
         });
         let mut begin = 0;
+        if !ends.is_empty() {
+            let now = self.core.network.now();
+            self.core.heard.extend(ends.iter().map(|(from, _)| (from.seat, now)));
+        }
         for (from, end) in &ends {
             self.take_message(*from, &bytes[begin..*end]);
             begin = *end;

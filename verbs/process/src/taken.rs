@@ -11,10 +11,12 @@ use angara_protocol::verbs::DOMAIN;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Adapters of the process with this number; a child that was forked needs its own.
-static TAKEN: Mutex<Option<(u32, Result<&'static [&'static Adapter], String>)>> = Mutex::new(None);
+static TAKEN: Mutex<Option<(u32, Taken)>> = Mutex::new(None);
+
+type Taken = Result<&'static [&'static Adapter], String>;
 
 /// All adapters of this process. The first call takes them; what it fails with, later ones fail with, too.
-pub fn adapters() -> Result<&'static [&'static Adapter], String> {
+pub fn adapters() -> Taken {
     let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
     let me = std::process::id();
     match &*taken {
@@ -36,7 +38,7 @@ pub fn known() -> &'static [&'static Adapter] {
     }
 }
 
-fn take_all() -> Result<&'static [&'static Adapter], String> {
+fn take_all() -> Taken {
     let settings = Settings::from_env()?;
     let wished = match &settings.nodes[..] {
         [] => vec![None],

@@ -25,6 +25,8 @@ const BY_MESSAGE: u64 = 4096;
 /// An initiator hears nothing for so long at least before it takes its peer for lost, whatever its timeout says: processes share
 /// cores, which adapters do not.
 const SILENCE_LEAST: u64 = 2_000_000_000;
+/// For so long after a peer has left it is waited for what it had sent before. Ours.
+const FAREWELL: u64 = 100_000_000;
 /// Between attempts where a queue pair has no timeout.
 const AGAIN: u64 = 50_000_000;
 const MILLISECOND: u64 = 1_000_000;
@@ -42,6 +44,8 @@ enum Step {
     /// Something has to come first.
     Waits,
     Full,
+    /// The peer has left. It is given up after a while: it may have answered what came before.
+    Gone,
 }
 
 impl Pair {
@@ -88,8 +92,8 @@ impl Pair {
 
     /// Sends what can be sent. True if the network has no room.
     pub(crate) fn pump_sends<N: Network, M: Memory>(&mut self, core: &mut Core<N, M>) -> bool {
-        let mut is_full = false;
-        while !is_full && self.sends.stall.is_none() && self.sends.next < self.sends.queue.len() {
+        let (mut is_full, mut is_gone) = (false, false);
+        while !is_full && !is_gone && self.sends.stall.is_none() && self.sends.next < self.sends.queue.len() {
             let goes = self.state == State::Rts || self.state == State::Sqd && self.sends.going.is_some();
             if !goes {
                 break;
@@ -98,11 +102,12 @@ impl Pair {
                 Step::Went => {}
                 Step::Waits => break,
                 Step::Full => is_full = true,
+                Step::Gone => is_gone = true,
             }
             self.retire(core);
         }
         self.retire(core);
-        let is_blocked = is_full && !self.sends.on_way();
+        let is_blocked = (is_full || is_gone) && !self.sends.on_way();
         if is_blocked && !std::mem::replace(&mut self.sends.is_blocked, is_blocked) {
             self.sends.heard = core.network.now();
         }
@@ -206,10 +211,7 @@ impl Pair {
                 return Step::Waits;
             }
             Ok(Err(NotSent::Full)) => return Step::Full,
-            Ok(Err(NotSent::Gone)) if is_reliable => {
-                self.peer_is_lost();
-                return Step::Waits;
-            }
+            Ok(Err(NotSent::Gone)) if is_reliable => return Step::Gone,
             Ok(_) => {}
         }
         if is_reliable && !self.sends.on_way() {
@@ -347,7 +349,6 @@ impl Pair {
     /// A responder has answered.
     pub(crate) fn answered<N: Network, M: Memory>(&mut self, core: &mut Core<N, M>, head: Head, outcome: Outcome) {
         let now = core.network.now();
-        self.sends.heard = now;
         let is_of_now = head.attempt == self.sends.attempt;
         let Some(index) = self.sends.index(head.number) else { return };
         match outcome {
@@ -411,7 +412,6 @@ impl Pair {
         part: Part,
         payload: &[u8],
     ) {
-        self.sends.heard = core.network.now();
         let Some(index) = self.sends.index(head.number) else { return };
         let posted = &mut self.sends.queue[index];
         let total = posted.pieces.iter().map(|piece| piece.len).sum::<u64>();
@@ -436,7 +436,6 @@ impl Pair {
 
     /// The old word of an atomic has come.
     pub(crate) fn old_came<N: Network, M: Memory>(&mut self, core: &mut Core<N, M>, head: Head, word: u64) {
-        self.sends.heard = core.network.now();
         let Some(index) = self.sends.index(head.number) else { return };
         let posted = &mut self.sends.queue[index];
         if !posted.reads || posted.fate != Fate::Open {
@@ -485,12 +484,16 @@ impl Pair {
             self.is_due(core);
         }
         if self.sends.waits() {
-            let is_there = self.peer.is_none_or(|peer| core.network.is_there(peer));
             let budget = self.timeout().map(|timeout| timeout.saturating_mul(1 + u64::from(self.attributes.retry_cnt)));
             // Who finds no room may have others before him.
             let patience = if self.sends.on_way() { 1 } else { 4 };
-            let silent = now.saturating_sub(self.sends.heard) / patience;
-            if !is_there || budget.is_some_and(|budget| silent > budget.max(SILENCE_LEAST)) {
+            // Any message of the peer's adapter shows that it is there, if not what this pair waits for.
+            let heard = self.peer.and_then(|peer| core.heard.get(&peer.seat).copied()).unwrap_or(0);
+            let silent = now.saturating_sub(heard.max(self.sends.heard)) / patience;
+            // What a peer has sent before it left may still be on its way.
+            let has_left = self.peer.is_some_and(|peer| !core.network.is_there(peer));
+            let left = if has_left { *self.sends.left.get_or_insert(now) } else { now };
+            if now - left > FAREWELL || budget.is_some_and(|budget| silent > budget.max(SILENCE_LEAST)) {
                 self.peer_is_lost();
                 self.retire(core);
             }

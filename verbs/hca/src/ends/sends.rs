@@ -26,8 +26,10 @@ pub(crate) struct Initiator {
     pub(crate) stall: Option<u64>,
     pub(crate) rnr_left: Option<u8>,
     pub(crate) retries_left: Option<u8>,
-    /// When the peer was heard last, or the first of what it has not answered went.
+    /// When the first of what the peer has not answered went.
     pub(crate) heard: u64,
+    /// When the peer was found to have left.
+    pub(crate) left: Option<u64>,
     /// The first request finds no room at the peer, and nothing is on its way.
     pub(crate) is_blocked: bool,
     /// Whether to tell when nothing is on its way any more.

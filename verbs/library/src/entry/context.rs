@@ -78,7 +78,7 @@ pub unsafe extern "C" fn open_device(of: *mut ibv_device) -> *mut ibv_context {
         // SAFETY: see the module.
         let adapter = unsafe { device(of) }.adapter;
         // Programs close it on exec, or look whether it is readable, nothing else.
-        let command: OwnedFd = rustix::fs::open(c"/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+        let command: OwnedFd = rustix::fs::open(c"/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
         let events = Arc::new(Queue::new()?);
         events::open(adapter, &events);
         let verbs = table(of, command.as_raw_fd(), events.fd());

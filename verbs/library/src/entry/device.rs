@@ -8,7 +8,7 @@ use crate::process::{Adapter, adapters};
 use angara_hca::address::guid;
 use angara_hca::{Errno, Result};
 use libc::{c_char, c_int};
-use std::sync::OnceLock;
+use std::sync::{Mutex, PoisonError};
 
 /// Copies a text, with its end, as much as fits.
 fn text<const N: usize>(from: &str) -> [c_char; N] {
@@ -33,11 +33,18 @@ fn object(index: usize, adapter: &'static Adapter) -> DeviceObject {
     DeviceObject { device, zeroes: [0; 64], adapter, index: index as i32 }
 }
 
-/// All devices, which are never freed: programs may have their pointers without a list.
+/// All devices, which are never freed: programs may have their pointers without a list. A child that was forked has others
+/// than its parent.
 fn devices() -> Result<&'static [DeviceObject]> {
-    static ALL: OnceLock<Vec<DeviceObject>> = OnceLock::new();
-    let adapters = adapters()?;
-    Ok(ALL.get_or_init(|| adapters.iter().enumerate().map(|(index, adapter)| object(index, adapter)).collect()))
+    static ALL: Mutex<Option<(u32, &[DeviceObject])>> = Mutex::new(None);
+    let (adapters, me) = (adapters()?, std::process::id());
+    let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, devices)) = all.filter(|(of, _)| *of == me) {
+        return Ok(devices);
+    }
+    let devices = adapters.iter().enumerate().map(|(index, adapter)| object(index, adapter)).collect();
+    let (_, devices) = *all.insert((me, Vec::leak(devices)));
+    Ok(devices)
 }
 
 /// `ibv_get_device_list`.
