@@ -20,6 +20,8 @@ pub mod access {
     pub const HUGETLB: u32 = 1 << 7;
     /// Flags that a device may ignore; relaxed ordering is the only one.
     pub const OPTIONAL: u32 = 0x3ff0_0000;
+    /// Peers may ask that what they wrote is visible, or kept: nobody can here. Queue pairs may have these rights.
+    pub const FLUSH: u32 = 3 << 8;
     /// All that are understood.
     pub const KNOWN: u32 = LOCAL_WRITE | REMOTE_WRITE | REMOTE_READ | REMOTE_ATOMIC | HUGETLB | OPTIONAL;
     /// Rights of peers.

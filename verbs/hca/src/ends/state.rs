@@ -11,6 +11,7 @@ use crate::handles::Qp;
 use crate::network::{Memory, Network, Peer, PublicPair};
 use crate::objects::limits;
 use crate::pair::{Attributes, Init, State, Transport, mask};
+use crate::region::access;
 use crate::request::ReceiveRequest;
 use rustix::io::Errno;
 use std::collections::VecDeque;
@@ -202,7 +203,8 @@ impl Pair {
         refuse(what & mask::PATH != 0 && to.path.port > 1)?;
         refuse(what & mask::MAX_RD_ATOMIC != 0 && to.max_rd_atomic > limits::READS)?;
         refuse(what & mask::MAX_DEST_RD_ATOMIC != 0 && to.max_dest_rd_atomic > limits::READS)?;
-        refuse(what & mask::ACCESS != 0 && to.access & !crate::access::KNOWN != 0)?;
+        let rights = access::KNOWN | access::MW_BIND | access::FLUSH;
+        refuse(what & mask::ACCESS != 0 && to.access & !rights != 0)?;
         refuse(what & mask::MIN_RNR_TIMER != 0 && to.min_rnr_timer > 31)?;
         refuse(what & mask::RNR_RETRY != 0 && to.rnr_retry > 7)?;
         refuse(what & mask::RETRY_CNT != 0 && to.retry_cnt > 7)?;

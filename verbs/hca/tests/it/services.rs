@@ -424,3 +424,13 @@ fn a_poll_has_what_it_has_ended_itself() {
     let found = (0..100).map(|_| poll()).find(|found| !found.is_empty()).unwrap_or_default();
     assert_eq!(one(&found).status, Status::RetryExceeded);
 }
+
+#[test]
+fn a_pair_may_have_rights_for_requests_that_nobody_can_make() {
+    let mut world = World::new(1, false);
+    let side = world.side(0, Transport::Rc, false);
+    let mut change =
+        |access| world.adapters[0].modify_qp(side.qp, mask::ACCESS, &Attributes { access, ..Attributes::default() });
+    assert_eq!(change(access::LOCAL_WRITE | access::REMOTE_READ | access::FLUSH), Ok(()));
+    assert_eq!(change(1 << 15), Err(Errno::INVAL));
+}
