@@ -8,7 +8,7 @@ use crate::numbers::ByNumber;
 use crate::objects::{Armed, CompletionQueue, Entry, SharedReceiveQueue};
 use crate::region::{Region, access};
 use crate::request::{Element, Payload, ReceiveRequest};
-use crate::wire::{Head, Packet};
+use crate::wire::{HEAD, Head, Packet};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 
@@ -101,10 +101,9 @@ impl<N: Network, M: Memory> Core<N, M> {
         result
     }
 
-    /// Bytes of a payload that fit a message.
-    pub(crate) fn room(&self, packet: &Packet<'_>) -> usize {
-        let head = Head { to: 0, from: 0, number: 0, attempt: 0 };
-        self.network.message_max() - packet.front(head).len()
+    /// Bytes of a payload in parts that fit a message: nothing but the head is in front of them.
+    pub(crate) fn room(&self) -> usize {
+        self.network.message_max() - HEAD
     }
 
     /// Sends now or later; if too much waits already, never.

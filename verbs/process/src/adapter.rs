@@ -157,8 +157,9 @@ impl Adapter {
     }
 }
 
-/// How long a process that ends tries to get rid of what others wait for.
+/// How long a process that ends tries to get rid of what others wait for, and between two attempts.
 const FAREWELL: std::time::Duration = std::time::Duration::from_millis(200);
+const BREATH: std::time::Duration = std::time::Duration::from_micros(100);
 
 impl Adapter {
     pub(crate) fn leave(&'static self) {
@@ -170,7 +171,7 @@ impl Adapter {
             if !waits || std::time::Instant::now() > end {
                 break;
             }
-            std::thread::yield_now();
+            std::thread::sleep(BREATH);
         }
         self.job.detach();
     }

@@ -159,7 +159,7 @@ impl Port {
     pub(crate) fn end(&mut self) {
         self.is_over = true;
     }
-    /// Says of every seat that is taken whether this process copies from and to its memory.
+    /// True if processes here may copy from and to each other's memory at all: if this one may from and to its own.
     pub(crate) fn copies_anywhere(&mut self) -> bool {
         let me = self.me();
         self.copies(me)

@@ -182,7 +182,8 @@ impl Pair {
         let total = posted.pieces.iter().map(|piece| piece.len).sum::<u64>();
         let sent = self.sends.going.unwrap_or(0);
         let mut carried = false;
-        if is_reliable && self.sends.going.is_none() && total > 0 && core.network.copies(peer) {
+        let copies = is_reliable && total > 0 && core.network.copies(peer);
+        if copies && self.sends.going.is_none() {
             match self.copy_itself(core, peer, total) {
                 Some(Step::Went) if posted_imm(&self.sends.queue[index]).is_none() => {
                     self.done_by_itself(core);
@@ -195,13 +196,13 @@ impl Pair {
         }
         let posted = &self.sends.queue[index];
         let part = Part { total: total as u32, offset: sent };
-        let by_receiver = is_reliable && total > BY_MESSAGE && core.network.copies(peer);
+        let by_receiver = copies && total > BY_MESSAGE;
         let Some(packet) = packet_of(posted, part, carried, by_receiver) else { return Step::Waits };
         let number = self.sends.first.wrapping_add(index as u32);
         let head = Head { to: self.attributes.dest_qp, from: self.qp.0, number, attempt: self.sends.attempt };
         let len = match packet {
             Packet::Send { .. } | Packet::Write { carried: false, .. } => {
-                (total - u64::from(sent)).min(core.room(&packet) as u64) as usize
+                (total - u64::from(sent)).min(core.room() as u64) as usize
             }
             _ => 0,
         };

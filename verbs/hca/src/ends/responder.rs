@@ -361,7 +361,7 @@ impl Pair {
                 Answer::Data { number, attempt, key, at, total, sent } => {
                     let head = head(*number, *attempt);
                     let packet = Packet::Data { part: Part { total: *total, offset: *sent }, payload: &[] };
-                    let len = (*total - *sent).min(core.room(&packet) as u32);
+                    let len = (*total - *sent).min(core.room() as u32);
                     let place = core.find(self.init.pd, *key, *at, (*total).into(), access::REMOTE_READ);
                     let pieces = place.map(|place| [Piece { at: place, len: (*total).into() }]);
                     let status = match pieces {
