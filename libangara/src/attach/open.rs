@@ -22,10 +22,10 @@ use angara_protocol::msg::{AdapterRequest, Path};
 use angara_protocol::trust::is_privileged;
 use std::path::PathBuf;
 
-/// Name of the domain to join, also the sign that a program shall use a daemon that nobody has told it of.
-pub const ENV_DOMAIN: &str = "ANGARA_DOMAIN";
-/// `ring` sends everything in the domain through the emulated network; `auto` and `direct` are the other choices.
-pub const ENV_DOMAIN_PATH: &str = "ANGARA_DOMAIN_PATH";
+/// [`ENV_DOMAIN`] names the domain to join, and is also the sign that a program shall use a daemon that nobody has told it
+/// of. By [`ENV_DOMAIN_PATH`] `ring` sends everything in it through the emulated network.
+pub use angara_protocol::verbs::{ENV_DOMAIN, ENV_DOMAIN_PATH};
+
 /// The domain of those who name none.
 pub const DEFAULT: &str = "default";
 /// Where launchers tell a process which one of several it is.
