@@ -60,6 +60,17 @@ impl Ctx {
         unsafe { self.engines.put(Transfer { class, pe, place: dst, len }, src, Mode::Nonblocking) }
     }
 
+    /// [`Ctx::put`] that ends with its last word: where the destination ends at a multiple of 8, whoever sees the last 8 bytes
+    /// change sees all of them.
+    ///
+    /// # Safety
+    /// As [`Ctx::put`].
+    #[inline]
+    pub unsafe fn put_ending(&self, class: Class, pe: usize, dst: Place, src: *const u8, len: usize) -> Result<()> {
+        // SAFETY: the caller promises what the callee asks for.
+        unsafe { self.engines.put_ending(Transfer { class, pe, place: dst, len }, src) }
+    }
+
     /// Reads `len` bytes at `src` of `pe` into `dst`.
     ///
     /// # Safety

@@ -186,6 +186,21 @@ impl Job {
         self.adapter.memory.peers.direct(pe, place, 1)
     }
 
+    /// Address of `place` of `pe` in this process, whichever way operations take: also where those go through the network. Of a PE
+    /// on another host it is memory that nobody has.
+    pub fn mapped(&self, place: Place, pe: usize) -> Option<*mut u8> {
+        if pe >= self.n_pes() {
+            return None;
+        }
+        self.adapter.memory.peers.address(pe, place, 1)
+    }
+    /// The memory that holds the heaps of all PEs of an open job ([`crate::open`]), and where the first byte of mine is in it:
+    /// offset 0 of [`Region::Heap`].
+    pub fn heap_fd(&self) -> Option<(BorrowedFd<'_>, u64)> {
+        let fd = self.adapter.memory.heap_fd.as_ref()?;
+        Some((fd.as_fd(), (self.my_pe() * self.geometry().heap_stride) as u64))
+    }
+
     /// The default context.
     #[inline]
     pub fn ctx(&self) -> &Ctx {

@@ -275,6 +275,8 @@ pub(crate) struct Memory {
     /// Kept mapped: `peers` points into them.
     pub(crate) targets: Targets,
     _heap: Mapping,
+    /// Descriptor of the heap arena, in an open job.
+    pub(crate) heap_fd: Option<OwnedFd>,
     _statics: Option<Mapping>,
 }
 
@@ -354,6 +356,7 @@ impl Memory {
             table,
             targets,
             _heap: parts.heap,
+            heap_fd: None,
             _statics: statics,
         })
     }
@@ -444,10 +447,12 @@ impl Memory {
                 Some((Some(fd), map))
             }
         };
+        let (heap_fd, heap) = given.heap(total(geometry.heap_stride, "heap arena")?, me * geometry.heap_stride)?;
+        let is_open = geometry.open;
         let parts = Parts {
             targets: given.read_only(FdRole::Targets, "target table", Targets::bytes(pes))?,
             sync: given.shared(FdRole::Sync, "synchronisation page", SyncPage::bytes(pes))?,
-            heap: given.heap(total(geometry.heap_stride, "heap arena")?, me * geometry.heap_stride)?,
+            heap,
             statics,
             bounce: given.shared(FdRole::Bounce, "bounce region", BOUNCE_BYTES)?,
             counters: given.shared(FdRole::Counters, "counter region", Counters::bytes(pes))?,
@@ -471,7 +476,8 @@ impl Memory {
             }
             false => None,
         };
-        Ok((Memory::build(me, parts, segments)?, Device { channel, csr, doorbell }, clock))
+        let memory = Memory { heap_fd: Some(heap_fd).filter(|_| is_open), ..Memory::build(me, parts, segments)? };
+        Ok((memory, Device { channel, csr, doorbell }, clock))
     }
 
     /// What belongs to a PE in the process of all PEs.
@@ -599,11 +605,12 @@ impl Given {
         map_shared(&self.take(role, what)?, what, len)
     }
     /// The heap arena, with the slice at byte `mine` aligned to [`HEAP_ALIGN`].
-    fn heap(&mut self, len: usize, mine: usize) -> Result<Mapping> {
+    fn heap(&mut self, len: usize, mine: usize) -> Result<(OwnedFd, Mapping)> {
         let what = "heap arena";
         let fd = self.take(FdRole::Heap, what)?;
         check_size(&fd, what, len)?;
-        Mapping::map_aligned(&fd, len, mine, HEAP_ALIGN).map_err(|source| Error::System { what, source })
+        let map = Mapping::map_aligned(&fd, len, mine, HEAP_ALIGN).map_err(|source| Error::System { what, source })?;
+        Ok((fd, map))
     }
     fn read_only(&mut self, role: FdRole, what: &'static str, len: usize) -> Result<Mapping> {
         let fd = self.sized(role, what, len)?;

@@ -18,11 +18,18 @@ use std::time::Duration;
 const HEAP: u64 = 1 << 20;
 
 fn wish(domain: &str, hint: Option<u32>) -> AdapterRequest {
-    AdapterRequest::Join { abi: ABI_VERSION, domain: domain.into(), hint, heap: HEAP, path: Path::Auto }
+    AdapterRequest::Join { abi: ABI_VERSION, domain: domain.into(), hint, heap: HEAP, registered: 0, path: Path::Auto }
 }
 
 fn through_the_network(domain: &str, hint: u32) -> AdapterRequest {
-    AdapterRequest::Join { abi: ABI_VERSION, domain: domain.into(), hint: Some(hint), heap: HEAP, path: Path::Ring }
+    AdapterRequest::Join {
+        abi: ABI_VERSION,
+        domain: domain.into(),
+        hint: Some(hint),
+        heap: HEAP,
+        registered: 0,
+        path: Path::Ring,
+    }
 }
 
 fn join(dir: &path::Path, request: &AdapterRequest) -> Client {
@@ -95,7 +102,7 @@ fn what_cannot_be_joined_is_refused_with_a_remedy() {
     for name in ["", "a b", "\u{fc}", "../x", &"x".repeat(65)] {
         refused(Client::join(dir, &wish(name, None)), "cannot be the name");
     }
-    let ask = |abi, heap, path| AdapterRequest::Join { abi, domain: "a".into(), hint: None, heap, path };
+    let ask = |abi, heap, path| AdapterRequest::Join { abi, domain: "a".into(), hint: None, heap, registered: 0, path };
     refused(Client::join(dir, &ask(ABI_VERSION - 1, HEAP, Path::Auto)), "ABI version");
     refused(Client::join(dir, &ask(ABI_VERSION, 1 << 40, Path::Auto)), "--memory-limit");
     refused(Client::join(dir, &ask(ABI_VERSION, u64::MAX, Path::Auto)), "symmetric heap");

@@ -411,6 +411,7 @@ fn control_line(rng: &mut Rng, own_job: JobId) -> Vec<u8> {
             map: if rng.one_in(2) { Map::List(vec![rng.u32(); rng.below(9) as usize]) } else { Map::Random(rng.u64()) },
             heap: rng.pick(&[0, 1 << 60, u64::MAX]),
             heap_may_shrink: false,
+            registered: 0,
             name: text(rng),
             open: false,
             heterogeneous: false,

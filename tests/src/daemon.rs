@@ -67,6 +67,7 @@ pub fn spec(pes: u32, path: Path) -> JobSpec {
         map: Map::Linear,
         heap: 1 << 20,
         heap_may_shrink: false,
+        registered: 0,
         path,
         barrier: Barrier::Auto,
         collectives: Collectives::Auto,

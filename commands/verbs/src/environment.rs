@@ -32,12 +32,14 @@ words! {
     /// How data gets into and out of the memory of a process.
     #[derive(Debug)]
     pub enum Memory {
-        /// Direct where that is possible, else by the agent.
+        /// Remap where that is safe, else direct where that is possible, else by the agent.
         Auto = "auto",
         /// A thread of the process that owns it copies.
         Agent = "agent",
         /// The process at the other end copies; devices cannot be opened where it may not.
         Direct = "direct",
+        /// Registered pages are exchanged for pages that the network reaches; devices cannot be opened where there are none.
+        Remap = "remap",
     }
 }
 

@@ -63,6 +63,10 @@ pub struct JobSpec {
     /// Nobody asked for this size: where memory does not allow it, less will do.
     #[serde(default)]
     pub heap_may_shrink: bool,
+    /// Bytes behind the heap of each PE, at most, for pages that programs exchange for their own when they register memory. They
+    /// count as the programs'. The daemon gives fewer, or none, where addresses would not suffice.
+    #[serde(default)]
+    pub registered: u64,
     /// How PEs reach each other.
     pub path: Path,
     /// How the job does barriers.
@@ -577,6 +581,9 @@ pub enum AdapterRequest {
         hint: Option<u32>,
         /// Symmetric heap bytes that a seat needs; only whoever comes first decides.
         heap: u64,
+        /// Bytes for registered memory behind it, at most; as above.
+        #[serde(default)]
+        registered: u64,
         /// Which engines the domain may use; as above.
         path: Path,
     },

@@ -10,7 +10,7 @@ pub const ENV_NODE: &str = "ANGARA_NODE";
 pub const ENV_NAME: &str = "ANGARA_VERBS_NAME";
 /// What ports say they are: `infiniband` or `ethernet`.
 pub const ENV_LINK: &str = "ANGARA_VERBS_LINK";
-/// How memory of other processes is reached: `auto`, `agent` or `direct`.
+/// How memory of other processes is reached: `auto`, `agent`, `direct` or `remap`.
 pub const ENV_MEMORY: &str = "ANGARA_VERBS_MEMORY";
 /// `1`: processes say which way they reach memory.
 pub const ENV_VERBOSE: &str = "ANGARA_VERBS_VERBOSE";

@@ -60,6 +60,7 @@ fn message(which: usize, pes: u32, key: &str) -> String {
         map: Map::Random(7),
         heap: u64::MAX,
         heap_may_shrink: false,
+        registered: 0,
         path: Path::Ring,
         barrier: angara_abi::job::Barrier::Multiphase,
         collectives: angara_abi::job::Collectives::P2p,

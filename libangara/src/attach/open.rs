@@ -42,6 +42,8 @@ pub struct Join {
     pub hint: Option<u32>,
     /// Bytes of symmetric heap that every seat needs; the first process of a domain decides.
     pub heap: usize,
+    /// Bytes for registered memory ([`crate::registered`]) behind it, at most; the first process decides.
+    pub registered: usize,
     /// Which engines the domain may use; the first process decides.
     pub path: Path,
 }
@@ -74,6 +76,7 @@ impl Join {
             domain: text(ENV_DOMAIN).unwrap_or_else(|| DEFAULT.into()),
             hint: RANKS.into_iter().find_map(text).and_then(|rank| rank.parse().ok()),
             heap,
+            registered: 0,
             path,
         })
     }
@@ -85,6 +88,7 @@ impl Join {
             domain: self.domain.clone(),
             hint: self.hint,
             heap: self.heap as u64,
+            registered: self.registered as u64,
             path: self.path,
         };
         let (adapter, key) = Adapter::join(Connection::open(&self.runtime_dir, 1)?, &request)?;

@@ -279,7 +279,8 @@ impl<N: Network, M: Memory> Hca<N, M> {
                 break key;
             }
         };
-        let region = Region { key, pd: pd.0, access, at, len, iova };
+        let reach = self.core.memory.register(at, len);
+        let region = Region { key, pd: pd.0, access, at, len, iova, reach };
         self.core.regions.insert(key, region);
         self.core.network.publish_region(&region);
         Ok(region)
@@ -311,8 +312,15 @@ impl<N: Network, M: Memory> Hca<N, M> {
         let access = change.access.unwrap_or(old.access);
         self.check_region(Pd(pd), at, len, access)?;
         let iova = if change.range.is_some() { at } else { old.iova };
-        let region = Region { key, pd, access, at, len, iova };
         self.core.network.withdraw_region(key);
+        let reach = match change.range {
+            None => old.reach,
+            Some(_) => {
+                self.core.memory.deregister(old.at, old.len, old.reach);
+                self.core.memory.register(at, len)
+            }
+        };
+        let region = Region { key, pd, access, at, len, iova, reach };
         self.core.lost_regions += 1;
         self.core.regions.insert(key, region);
         self.core.network.publish_region(&region);
@@ -320,9 +328,10 @@ impl<N: Network, M: Memory> Hca<N, M> {
     }
     /// The region is gone when this returns: nothing is written there any more.
     pub fn deregister(&mut self, key: u32) -> Result<()> {
-        self.core.regions.remove(&key).ok_or(Errno::INVAL)?;
+        let Region { at, len, reach, .. } = self.core.regions.remove(&key).ok_or(Errno::INVAL)?;
         self.core.lost_regions += 1;
         self.core.network.withdraw_region(key);
+        self.core.memory.deregister(at, len, reach);
         Ok(())
     }
 

@@ -28,12 +28,13 @@ pub use completion::{Completion, Opcode, Status, flags};
 pub use event::{Event, PairEvent};
 pub use handles::{Cq, Pd, Qp, Srq};
 pub use hca::Hca;
-pub use network::{Copied, Memory, Network, NotSent, Peer, Piece, PublicPair, RemoteAccess};
+pub use network::{Copied, Copies, Memory, Network, NotSent, Peer, Piece, PublicPair, RemoteAccess};
 pub use objects::{SrqAttributes, limits};
 pub use pair::{Attributes, Caps, Init, PathAttributes, State, Transport, mask};
 pub use region::{Region, RegionChange, access};
 pub use request::{Element, Operation, Payload, ReceiveRequest, SendRequest};
 pub use rustix::io::Errno;
+pub use wire::Atomic;
 
 /// What the functions of an adapter return.
 pub type Result<T> = std::result::Result<T, Errno>;

@@ -1,6 +1,8 @@
 //! What an adapter stands on: the network between adapters, and the memory of the program.
 
 use crate::Errno;
+use crate::region::access;
+use crate::wire::Atomic;
 
 /// Another adapter, or this one: one life of a seat of the job.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -42,6 +44,17 @@ pub enum Copied {
     Fault,
 }
 
+/// What this process copies by itself between its memory and another one's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Copies {
+    /// Nothing: messages carry all.
+    Nothing,
+    /// Between registered memory that both can be reached at: [`Memory::register`].
+    Registered,
+    /// Whatever is registered, and what the other one names.
+    All,
+}
+
 /// The network that an adapter is at. Messages of a pair of adapters arrive once, whole, and in the order sent.
 pub trait Network {
     /// Nanoseconds of a clock that never goes back.
@@ -67,11 +80,14 @@ pub trait Network {
     /// Hands the messages that have come, at most `most`, to `take`.
     fn receive(&mut self, most: usize, take: &mut dyn FnMut(Peer, &[u8])) -> usize;
 
-    /// True if this process may copy from and to that one's memory by itself.
-    fn copies(&mut self, peer: Peer) -> bool;
+    /// What this process may copy from and to that one's memory by itself.
+    fn copies(&mut self, peer: Peer) -> Copies;
     /// Copies between pieces of this process and registered memory of another one, which `at` describes, once all that it
     /// says is checked against what the other one has published.
     fn copy(&mut self, at: &RemoteAccess, own: &[Piece]) -> Copied;
+    /// Changes a word of registered memory of another process, which `at` describes, as one atomic step. The old word, or why
+    /// this process cannot.
+    fn update(&mut self, at: &RemoteAccess, atomic: Atomic) -> Result<u64, Copied>;
     /// Copies all bytes of pieces of another process, which that has named, to pieces of this one.
     fn fetch(&mut self, from: Peer, pieces: &[Piece], own: &[Piece]) -> Copied;
     /// True if a region of that key can be published.
@@ -101,8 +117,17 @@ pub struct RemoteAccess {
     pub at: u64,
     /// Bytes.
     pub len: u64,
+    /// Rights that it takes: [`crate::access`].
+    pub need: u32,
+    /// The bytes on this side are the adapter's own, not the program's.
+    pub inline: bool,
+}
+
+impl RemoteAccess {
     /// To there; else from there.
-    pub writes: bool,
+    pub fn writes(&self) -> bool {
+        self.need == access::REMOTE_WRITE
+    }
 }
 
 /// What is to be known of a queue pair by those who copy by themselves.
@@ -131,4 +156,14 @@ pub trait Memory {
     fn update(&self, at: u64, change: &dyn Fn(u64) -> u64) -> Result<u64, Errno>;
     /// True if the bytes are mapped, and may be written, too, if asked for.
     fn is_mapped(&self, at: u64, len: u64, to_write: bool) -> bool;
+    /// Bytes of the program are being registered. Returns the address at which they are reached from now on, which may be another
+    /// mapping of the same bytes.
+    fn register(&mut self, at: u64, len: u64) -> u64 {
+        let _ = len;
+        at
+    }
+    /// They are not any more; `reach` is what [`Memory::register`] has returned.
+    fn deregister(&mut self, at: u64, len: u64, reach: u64) {
+        let _ = (at, len, reach);
+    }
 }

@@ -43,14 +43,16 @@ pub struct Region {
     pub len: u64,
     /// The address by which requests name its first byte.
     pub iova: u64,
+    /// The address at which adapters reach it: [`crate::Memory::register`].
+    pub reach: u64,
 }
 
 impl Region {
-    /// Where `len` bytes at `at` of the region are in this process, if they are inside and `need` is allowed.
+    /// Where `len` bytes at `at` of the region are reached in this process, if they are inside and `need` is allowed.
     pub fn find(&self, pd: u32, at: u64, len: u64, need: u32) -> Option<u64> {
         let from = at.checked_sub(self.iova)?;
         let inside = from <= self.len && len <= self.len - from;
-        (inside && self.pd == pd && self.access & need == need).then(|| self.at + from)
+        (inside && self.pd == pd && self.access & need == need).then(|| self.reach + from)
     }
 }
 

@@ -56,14 +56,21 @@ pub(crate) enum Outcome {
 
 /// An atomic operation on a word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Atomic {
+pub enum Atomic {
+    /// Adds.
     Add(u64),
-    Swap { compare: u64, swap: u64 },
+    /// Stores `swap` where `compare` is.
+    Swap {
+        /// The word that is replaced.
+        compare: u64,
+        /// What replaces it.
+        swap: u64,
+    },
 }
 
 impl Atomic {
     /// The new word.
-    pub(crate) fn apply(self, old: u64) -> u64 {
+    pub fn apply(self, old: u64) -> u64 {
         match self {
             Atomic::Add(add) => old.wrapping_add(add),
             Atomic::Swap { compare, swap } if compare == old => swap,

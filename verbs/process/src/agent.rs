@@ -34,6 +34,8 @@ fn without_signals<T>(start: impl FnOnce() -> T) -> T {
 }
 
 fn serve(adapter: &'static Adapter) {
+    // What it stores, it stores under the adapter's lock, under which memory is registered, too.
+    angara_registered::own_thread();
     loop {
         let polls = adapter.polls();
         let by_program = || adapter.polls() != polls && !adapter.is_armed();

@@ -1,12 +1,15 @@
 //! The network of an adapter: a seat in a domain.
 
 use crate::copies;
+use crate::memory::ends_whole;
 use crate::settings::MemoryTier;
 use crate::tables::{self, Identity, LISTENERS_MAX, Tables};
 use angara::mailbox::{Mailbox, SendError};
-use angara::{Amo, AmoOp, Class, Error, Job, Place, Region as Area};
+use angara::{Amo, AmoOp, Class, Error, Job, Place, Region as Memory};
 use angara_abi::csr;
-use angara_hca::{Copied, Errno, Network, NotSent, Peer, Piece, PublicPair, Region, RemoteAccess, access};
+use angara_hca::{Atomic, Copied, Copies, Errno, Network, NotSent, Peer, Piece, PublicPair, Region, RemoteAccess};
+use angara_registered::Area;
+use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -63,8 +66,44 @@ pub struct PortCounters {
 #[derive(Clone, Copy)]
 struct Reach {
     generation: u32,
-    /// Its tables and number, if this process may copy there.
-    direct: Option<(Tables, i32)>,
+    /// Nothing if it is reached by messages only.
+    way: Option<Way>,
+}
+
+/// How this process copies from and to a peer's memory.
+#[derive(Clone, Copy)]
+struct Way {
+    tables: Tables,
+    /// Its number, if the kernel copies between the two processes.
+    pid: Option<i32>,
+    /// Its area for registered memory, in its own process: address and bytes.
+    area: (u64, u64),
+}
+
+impl Way {
+    /// Where in the peer's area `len` bytes at `at` of its memory are.
+    fn offset(&self, at: u64, len: u64) -> Option<u64> {
+        let offset = at.wrapping_sub(self.area.0);
+        (offset < self.area.1 && len <= self.area.1 - offset).then_some(offset)
+    }
+    /// The same for pieces, each with its place in the area for an address; nothing unless all are there.
+    fn offsets(&self, pieces: &[Piece]) -> Option<SmallVec<[Piece; 4]>> {
+        pieces.iter().map(|piece| Some(Piece { at: self.offset(piece.at, piece.len)?, len: piece.len })).collect()
+    }
+}
+
+/// The part of this seat that is for registered memory, if the domain has any.
+fn area_of(job: &Job, at: u64) -> Result<Option<Area>, String> {
+    let Some((fd, first)) = job.heap_fd() else { return Ok(None) };
+    let len = (job.geometry().heap_stride as u64).saturating_sub(at) as usize;
+    if len == 0 {
+        return Ok(None);
+    }
+    let fd = fd.try_clone_to_owned().map_err(|e| format!("no descriptor for registered memory: {e}"))?;
+    let base = job.local(Place { region: Memory::Heap, offset: at });
+    // SAFETY: the seat's heap, from there to its end, which nothing else uses. It is mapped as long as the job, which an adapter
+    // keeps for good.
+    unsafe { Area::new(base, len, fd, first + at) }.map(Some).map_err(|e| e.to_string())
 }
 
 /// An adapter's place in its domain.
@@ -75,6 +114,8 @@ pub struct Port {
     /// Where the tables begin in every seat's heap.
     tables_at: u64,
     memory: MemoryTier,
+    /// This seat's area for registered memory, and where areas begin in every seat's heap.
+    area: (Option<Area>, u64),
     /// The lane of this adapter, and who is where.
     lane: u32,
     seats: HashMap<(u32, u32), u32>,
@@ -91,6 +132,8 @@ pub struct Port {
 impl Port {
     /// Bytes of a seat's memory, whatever the number of seats: mailbox and tables. Only what is used takes memory.
     pub(crate) const SEAT: usize = 96 << 20;
+    /// Bytes behind it for registered memory. Only addresses: what is registered counts as the program's. Ours.
+    pub(crate) const AREA: usize = 64 << 30;
 
     pub(crate) fn open(job: Arc<Job>, memory: MemoryTier) -> Result<Port, String> {
         let mailbox = Mailbox::bytes(job.n_pes()).next_multiple_of(angara_abi::PAGE);
@@ -122,6 +165,12 @@ impl Port {
                 1 << angara_hca::address::LANE_BITS
             ));
         }
+        // What seats need has been asked for without the page at which it may have to begin.
+        let area_at = (at.offset + Port::SEAT as u64).next_multiple_of(angara_abi::PAGE as u64);
+        let area = match memory {
+            MemoryTier::Auto | MemoryTier::Remap => area_of(&job, area_at)?,
+            MemoryTier::Agent | MemoryTier::Direct => None,
+        };
         let own = Tables::own(&job, tables_at);
         let me = mail.me();
         let mut word = [0; 8];
@@ -130,11 +179,18 @@ impl Port {
         // Of all adapters of a process one word: whichever is first.
         let _ = PROOF.compare_exchange(0, u64::from_ne_bytes(word) | 1, Ordering::AcqRel, Ordering::Acquire);
         let proof = ((&raw const PROOF) as u64, PROOF.load(Ordering::Acquire));
-        own.say_who(Identity { generation: me.generation.into(), pid: std::process::id().into(), proof });
+        let area_here = area.map_or((0, 0), |area| (area.base() as u64, area.len() as u64));
+        own.say_who(Identity {
+            generation: me.generation.into(),
+            pid: std::process::id().into(),
+            proof,
+            area: area_here,
+        });
         Ok(Port {
             own,
             tables_at,
             memory,
+            area: (area, area_at),
             lane,
             seats,
             reach: vec![None; job.n_pes()],
@@ -159,35 +215,133 @@ impl Port {
     pub(crate) fn end(&mut self) {
         self.is_over = true;
     }
-    /// True if processes here may copy from and to each other's memory at all: if this one may from and to its own.
-    pub(crate) fn copies_anywhere(&mut self) -> bool {
+    /// This seat's area for registered memory.
+    pub(crate) fn area(&self) -> Option<Area> {
+        self.area.0
+    }
+    /// What processes here may copy from and to each other's memory at all: what this one may from and to its own.
+    pub(crate) fn copies_anywhere(&mut self) -> Copies {
         let me = self.me();
         self.copies(me)
     }
 
-    fn tables_of(&mut self, peer: Peer) -> Option<(Tables, i32)> {
+    fn way_to(&mut self, peer: Peer) -> Option<Way> {
         if self.memory == MemoryTier::Agent {
             return None;
         }
         let seat = peer.seat as usize;
         match self.reach.get(seat)? {
-            Some(reach) if reach.generation == peer.generation => return reach.direct,
+            Some(reach) if reach.generation == peer.generation => return reach.way,
             _ => {}
         }
-        let tables = Tables::of(&self.job, seat, self.tables_at);
-        let who = tables.map(|tables| tables.who());
-        if who.is_some_and(|who| who.generation != u64::from(peer.generation)) {
-            // It has not said yet.
+        let tables = Tables::of(&self.job, seat, self.tables_at)?;
+        let who = tables.who();
+        if who.generation != u64::from(peer.generation) {
+            // It has not said yet, or is on another host.
             return None;
         }
-        let direct = tables.zip(who).and_then(|(tables, who)| {
+        let by_kernel = || {
             let pid = i32::try_from(who.pid).ok()?;
             let mut word = [0; 8];
             copies::read(pid, who.proof.0, &mut word).ok()?;
-            (who.proof.1 != 0 && u64::from_ne_bytes(word) == who.proof.1).then_some((tables, pid))
-        });
-        self.reach[seat] = Some(Reach { generation: peer.generation, direct });
-        direct
+            (who.proof.1 != 0 && u64::from_ne_bytes(word) == who.proof.1).then_some(pid)
+        };
+        // What has to go through the network does not go past it.
+        let pid = if self.job.ctx().reach(seat) == angara::Reach::Direct { by_kernel() } else { None };
+        let way = Way { tables, pid, area: who.area };
+        let way = (pid.is_some() || self.area.0.is_some() && who.area.1 > 0).then_some(way);
+        self.reach[seat] = Some(Reach { generation: peer.generation, way });
+        way
+    }
+
+    /// Copies between a range of a peer and pieces of this process, which all belong to areas, or to the adapter itself.
+    /// Nothing if they do not.
+    fn copy_exchanged(&self, seat: usize, offset: u64, own: &[Piece], writes: bool) -> angara::Result<()> {
+        let place = |offset| Place { region: Memory::Heap, offset: self.area.1 + offset };
+        let (mut offset, ctx) = (offset, self.job.ctx());
+        let last = own.len().saturating_sub(1);
+        for (i, piece) in own.iter().enumerate() {
+            let (at, len) = (std::ptr::with_exposed_provenance_mut::<u8>(piece.at as usize), piece.len as usize);
+            // SAFETY: the caller has found this side's bytes in the area, or made them itself; the other side's the driver
+            // checks.
+            unsafe {
+                match writes {
+                    false => ctx.get(Class::Get, seat, at, place(offset), len)?,
+                    true if i < last || ends_whole(self.area.1 + offset, len) => {
+                        ctx.put_ending(Class::Put, seat, place(offset), at, len)?;
+                    }
+                    true => {
+                        ctx.put(Class::Put, seat, place(offset), at, len - 1)?;
+                        ctx.put(Class::Put, seat, place(offset + piece.len - 1), at.add(len - 1), 1)?;
+                    }
+                }
+            }
+            offset += piece.len;
+        }
+        if writes { ctx.quiet_pe(seat) } else { Ok(()) }
+    }
+
+    /// Gets pieces of a peer's area into pieces of this process's, which have as many bytes.
+    fn get_exchanged(&self, seat: usize, theirs: SmallVec<[Piece; 4]>, own: &[Piece]) -> angara::Result<()> {
+        let mut theirs = theirs.into_iter();
+        let mut from = Piece { at: 0, len: 0 };
+        for piece in own {
+            let mut done = 0;
+            while done < piece.len {
+                if from.len == 0 {
+                    let Some(next) = theirs.next() else { return Ok(()) };
+                    from = next;
+                    continue;
+                }
+                let len = from.len.min(piece.len - done);
+                let to = std::ptr::with_exposed_provenance_mut::<u8>((piece.at + done) as usize);
+                let place = Place { region: Memory::Heap, offset: self.area.1 + from.at };
+                // SAFETY: inside this process's area, as the caller has found; the other side's the driver checks.
+                unsafe { self.job.ctx().get(Class::Get, seat, to, place, len as usize)? };
+                from = Piece { at: from.at + len, len: from.len - len };
+                done += len;
+            }
+        }
+        Ok(())
+    }
+
+    /// True if all pieces are in this seat's area.
+    fn has(&self, own: &[Piece]) -> bool {
+        let has = |piece: &Piece| self.area.0.is_some_and(|area| area.offset(piece.at, piece.len).is_some());
+        own.iter().all(has)
+    }
+
+    /// What a copy comes to, once the target's tables are known to allow it.
+    fn carry(&mut self, way: &Way, at: &RemoteAccess, place: u64, own: &[Piece]) -> Copied {
+        let is_own = at.inline || self.has(own);
+        match (way.offset(place, at.len).filter(|_| is_own), way.pid) {
+            (Some(offset), _) => match self.copy_exchanged(at.peer.seat as usize, offset, own, at.writes()) {
+                Ok(()) => Copied::Done,
+                Err(error) => self.not_copied(&error),
+            },
+            (None, Some(pid)) => match copies::copy_ending(pid, place, own, at.writes()) {
+                Ok(()) => Copied::Done,
+                Err(_) => Copied::Fault,
+            },
+            (None, None) => Copied::NotHere,
+        }
+    }
+
+    /// Messages find out what becomes of a peer that the network does not reach.
+    fn not_copied(&mut self, error: &Error) -> Copied {
+        let _ = self.failed(error);
+        Copied::NotHere
+    }
+
+    /// Says that this process uses what an access names, and looks whether that is still there, and allowed: then it stays until
+    /// [`Tables::use_nothing`].
+    fn begin(&self, way: &Way, at: &RemoteAccess) -> Option<u64> {
+        self.own.use_of(at.peer.seat, at.key, at.pair);
+        let me = (self.me(), at.from);
+        let pair =
+            way.tables.pair(at.pair).filter(|pair| (pair.peer, pair.with) == me && pair.access & at.need != 0)?;
+        let place = way.tables.region(at.key)?.find(pair.pd, at.at, at.len, at.need)?;
+        Some(place).filter(|_| self.is_there(at.peer))
     }
 
     /// Waits until no process copies at what `uses` says.
@@ -226,7 +380,7 @@ impl Port {
         let swap = Amo { op: AmoOp::Swap, width: 8, operand: word, comparand: 0, fetch: false };
         let offset = self.tables_at + Tables::LISTENERS_AT + 8 * at as u64;
         // An adapter whose job has ended has no listeners.
-        let _ = self.job.ctx().amo(Class::Put, self.job.my_pe(), Place { region: Area::Heap, offset }, swap);
+        let _ = self.job.ctx().amo(Class::Put, self.job.my_pe(), Place { region: Memory::Heap, offset }, swap);
         let _ = self.job.ctx().quiet();
     }
     /// The adapter that has this port open, of those at `node`, or of all; this one first, then by seat.
@@ -242,7 +396,7 @@ impl Port {
     }
     fn listens(&self, seat: usize, listener: Listener) -> bool {
         let mut words = [0u64; LISTENERS_MAX];
-        let place = Place { region: Area::Heap, offset: self.tables_at + Tables::LISTENERS_AT };
+        let place = Place { region: Memory::Heap, offset: self.tables_at + Tables::LISTENERS_AT };
         // SAFETY: the array has as many bytes.
         let got =
             unsafe { self.job.ctx().get(Class::Get, seat, words.as_mut_ptr().cast(), place, size_of_val(&words)) };
@@ -336,35 +490,59 @@ impl Network for Port {
         }
     }
 
-    fn copies(&mut self, peer: Peer) -> bool {
-        self.tables_of(peer).is_some()
+    fn copies(&mut self, peer: Peer) -> Copies {
+        match self.way_to(peer) {
+            None => Copies::Nothing,
+            Some(Way { pid: None, .. }) => Copies::Registered,
+            Some(_) => Copies::All,
+        }
     }
     fn copy(&mut self, at: &RemoteAccess, own: &[Piece]) -> Copied {
-        let Some((tables, pid)) = self.tables_of(at.peer) else { return Copied::NotHere };
-        self.own.use_of(at.peer.seat, at.key, at.pair);
-        let need = if at.writes { access::REMOTE_WRITE } else { access::REMOTE_READ };
-        let me = (self.me(), at.from);
-        let pair = tables.pair(at.pair).filter(|pair| (pair.peer, pair.with) == me && pair.access & need != 0);
-        let place = pair.and_then(|pair| tables.region(at.key)?.find(pair.pd, at.at, at.len, need));
-        let copied = match place.filter(|_| self.is_there(at.peer)) {
+        let Some(way) = self.way_to(at.peer) else { return Copied::NotHere };
+        let copied = match self.begin(&way, at) {
             None => Copied::Refused,
-            Some(place) => match copies::copy_ending(pid, place, own, at.writes) {
-                Ok(()) => Copied::Done,
-                Err(_) => Copied::Fault,
-            },
+            Some(place) => self.carry(&way, at, place, own),
         };
         self.own.use_nothing();
         if copied == Copied::Done {
             let port = &mut self.counters;
-            if at.writes { port.sent.add(at.len) } else { port.received.add(at.len) }
+            if at.writes() { port.sent.add(at.len) } else { port.received.add(at.len) }
         }
         copied
     }
+    fn update(&mut self, at: &RemoteAccess, atomic: Atomic) -> Result<u64, Copied> {
+        let way = self.way_to(at.peer).ok_or(Copied::NotHere)?;
+        let place = self.begin(&way, at);
+        let done = place.ok_or(Copied::Refused).and_then(|place| {
+            let offset = way.offset(place, 8).filter(|offset| offset.is_multiple_of(8)).ok_or(Copied::NotHere)?;
+            let place = Place { region: Memory::Heap, offset: self.area.1 + offset };
+            let amo = match atomic {
+                Atomic::Add(add) => Amo { op: AmoOp::Add, width: 8, operand: add, comparand: 0, fetch: true },
+                Atomic::Swap { compare, swap } => {
+                    Amo { op: AmoOp::CompareSwap, width: 8, operand: swap, comparand: compare, fetch: true }
+                }
+            };
+            let old = self.job.ctx().amo(Class::Amo, at.peer.seat as usize, place, amo);
+            old.map_err(|error| self.not_copied(&error))
+        });
+        self.own.use_nothing();
+        if done.is_ok() {
+            self.counters.sent.add(at.len);
+            self.counters.received.add(at.len);
+        }
+        done
+    }
     fn fetch(&mut self, from: Peer, pieces: &[Piece], own: &[Piece]) -> Copied {
-        let Some((_, pid)) = self.tables_of(from) else { return Copied::NotHere };
-        let copied = copies::copy(pid, pieces, own, false);
-        if copied.is_err() {
-            return Copied::Fault;
+        let Some(way) = self.way_to(from) else { return Copied::NotHere };
+        if let Some(theirs) = way.offsets(pieces).filter(|_| self.has(own)) {
+            if let Err(error) = self.get_exchanged(from.seat as usize, theirs, own) {
+                return self.not_copied(&error);
+            }
+        } else {
+            let Some(pid) = way.pid else { return Copied::NotHere };
+            if copies::copy(pid, pieces, own, false).is_err() {
+                return Copied::Fault;
+            }
         }
         self.counters.received.add(own.iter().map(|piece| piece.len).sum());
         Copied::Done
@@ -377,7 +555,7 @@ impl Network for Port {
     }
     fn withdraw_region(&mut self, key: u32) {
         self.own.take_region(key);
-        if self.copies_anywhere() {
+        if self.copies_anywhere() != Copies::Nothing {
             let me = self.me().seat;
             self.wait_for_copies(|tables| tables.uses_region(me, key));
         }
@@ -387,7 +565,7 @@ impl Network for Port {
     }
     fn withdraw_pair(&mut self, number: u32) {
         self.own.take_pair(number);
-        if self.copies_anywhere() {
+        if self.copies_anywhere() != Copies::Nothing {
             let me = self.me().seat;
             self.wait_for_copies(|tables| tables.uses_pair(me, number));
         }

@@ -7,12 +7,14 @@ use angara_protocol::verbs::{ENV_LINK, ENV_MEMORY, ENV_NAME, ENV_NODE, ENV_VERBO
 /// How bytes get into the program's memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MemoryTier {
-    /// Initiators copy where they can, else the agent does.
+    /// Pages are exchanged where that is safe, else initiators copy where they can, else the agent does.
     Auto,
     /// The agent alone.
     Agent,
-    /// Initiators copy, or the program is told that they cannot.
+    /// Initiators copy, or the program is told that they cannot. Pages stay where they are.
     Direct,
+    /// Pages of registered memory are exchanged, or the program is told that they cannot.
+    Remap,
 }
 
 /// Adapters of a process.
@@ -58,7 +60,8 @@ impl Settings {
             None | Some("auto") => MemoryTier::Auto,
             Some("agent") => MemoryTier::Agent,
             Some("direct") => MemoryTier::Direct,
-            Some(other) => return Err(format!("{ENV_MEMORY}={other}: use auto, agent or direct")),
+            Some("remap") => MemoryTier::Remap,
+            Some(other) => return Err(format!("{ENV_MEMORY}={other}: use auto, agent, direct or remap")),
         };
         let name = variable(ENV_NAME).unwrap_or_else(|| NAME.into());
         let fits = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);

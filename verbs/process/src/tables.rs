@@ -1,7 +1,8 @@
 //! What a process publishes in its seat's memory for those who copy by themselves, and for connection managers.
 //!
 //! ```text
-//! identity    generation, pid, address of a word, that word; what this process copies at: region, queue pair
+//! identity    generation, pid, address of a word, that word, address and bytes of the area for registered memory;
+//!             what this process copies at: region, queue pair
 //! listeners   256 u64: port space << 32 | port << 16 | 1
 //! pairs       4 u64 each, by the bits of the number above those of the adapter
 //! regions     6 u64 each, by the lower bits of the key
@@ -35,6 +36,8 @@ const GENERATION: u64 = 0;
 const PID: u64 = 8;
 const PROOF_AT: u64 = 16;
 const PROOF: u64 = 24;
+const AREA: u64 = 32;
+const AREA_BYTES: u64 = 40;
 /// On a cache line of their own: the region and the queue pair at which this process copies, `seat << 32 | key`.
 const USES_REGION: u64 = 128;
 const USES_PAIR: u64 = 136;
@@ -49,6 +52,8 @@ pub(crate) struct Identity {
     pub(crate) pid: u64,
     /// A word of that process and what it holds: proof that the number means the same process here as there.
     pub(crate) proof: (u64, u64),
+    /// Where its area for registered memory is in its process, and how long.
+    pub(crate) area: (u64, u64),
 }
 
 /// The tables of one seat, mapped.
@@ -61,11 +66,12 @@ pub(crate) struct Tables {
 unsafe impl Send for Tables {}
 
 impl Tables {
-    /// Those of `seat`, which begin at `start` of its heap; nothing if plain loads do not reach them.
+    /// Those of `seat`, which begin at `start` of its heap; nothing if it has no such place. Those of a
+    /// seat on another host are empty.
     pub(crate) fn of(job: &Job, seat: usize, start: u64) -> Option<Tables> {
         let place = |offset| Place { region: Area::Heap, offset };
-        job.peer(place(start + BYTES - 8), seat)?;
-        job.peer(place(start), seat).map(|base| Tables { base })
+        job.mapped(place(start + BYTES - 8), seat)?;
+        job.mapped(place(start), seat).map(|base| Tables { base })
     }
 
     /// This process's own.
@@ -111,12 +117,13 @@ impl Tables {
 
     pub(crate) fn say_who(&self, who: Identity) {
         let (at, word) = who.proof;
-        self.publish(IDENTITY + GENERATION, &[who.generation, who.pid, at, word]);
+        let (area, bytes) = who.area;
+        self.publish(IDENTITY + GENERATION, &[who.generation, who.pid, at, word, area, bytes]);
     }
     pub(crate) fn who(&self) -> Identity {
-        let [generation, pid, at, word] =
-            [GENERATION, PID, PROOF_AT, PROOF].map(|at| self.word(IDENTITY + at).load(Ordering::Acquire));
-        Identity { generation, pid, proof: (at, word) }
+        let [generation, pid, at, word, area, bytes] = [GENERATION, PID, PROOF_AT, PROOF, AREA, AREA_BYTES]
+            .map(|at| self.word(IDENTITY + at).load(Ordering::Acquire));
+        Identity { generation, pid, proof: (at, word), area: (area, bytes) }
     }
 
     /// Where the listeners begin, of every seat.
@@ -130,13 +137,13 @@ impl Tables {
         self.load(Tables::region_at(key)) == 0
     }
     pub(crate) fn say_region(&self, region: &Region) {
-        let Region { key, pd, access, at, len, iova } = *region;
-        let fields = [key.into(), u64::from(pd) | u64::from(access) << 32, at, len, iova];
+        let Region { key, pd, access, at, len, iova, reach } = *region;
+        let fields = [key.into(), u64::from(pd) | u64::from(access) << 32, at, len, iova, reach];
         self.publish(Tables::region_at(key), &fields);
     }
     pub(crate) fn region(&self, key: u32) -> Option<Region> {
-        let [_, rights, at, len, iova] = self.read::<5>(Tables::region_at(key), key.into())?;
-        Some(Region { key, pd: rights as u32, access: (rights >> 32) as u32, at, len, iova })
+        let [_, rights, at, len, iova, reach] = self.read::<6>(Tables::region_at(key), key.into())?;
+        Some(Region { key, pd: rights as u32, access: (rights >> 32) as u32, at, len, iova, reach })
     }
     pub(crate) fn take_region(&self, key: u32) {
         let at = Tables::region_at(key);
@@ -196,7 +203,7 @@ mod tests {
     fn what_is_published_is_read_until_it_is_taken_away() {
         let mut room = vec![0u64; (BYTES / 8) as usize];
         let tables = Tables { base: room.as_mut_ptr().cast() };
-        let region = Region { key: 0xdead_beef, pd: 3, access: 7, at: 4096, len: 10, iova: 5 };
+        let region = Region { key: 0xdead_beef, pd: 3, access: 7, at: 4096, len: 10, iova: 5, reach: 8192 };
         assert!(tables.has_place(region.key) && tables.region(region.key).is_none());
         tables.say_region(&region);
         assert_eq!(tables.region(region.key), Some(region));
@@ -216,7 +223,7 @@ mod tests {
         );
         tables.use_nothing();
         assert!(!tables.uses_region(4, region.key));
-        let who = Identity { generation: 2, pid: 77, proof: (8, 9) };
+        let who = Identity { generation: 2, pid: 77, proof: (8, 9), area: (4096, 8192) };
         tables.say_who(who);
         assert_eq!(tables.who(), who);
     }

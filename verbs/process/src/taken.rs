@@ -6,7 +6,7 @@ use crate::memory::Own;
 use crate::port::Port;
 use crate::settings::{MemoryTier, Settings};
 use angara::open::{ENV_DOMAIN, Join};
-use angara_hca::Hca;
+use angara_hca::{Copies, Hca};
 use angara_protocol::verbs::DOMAIN;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -51,6 +51,8 @@ fn take_all() -> Taken {
 
 fn take(settings: &Settings, index: usize, node: Option<u32>) -> Result<&'static Adapter, String> {
     let mut join = Join::from_env(Port::SEAT).map_err(|e| e.to_string())?;
+    // For everybody, since whoever comes first decides.
+    join.registered = Port::AREA;
     if std::env::var_os(ENV_DOMAIN).is_none_or(|name| name.is_empty()) {
         // Programs of MPI are in another one, whose seats have other sizes.
         join.domain = DOMAIN.into();
@@ -73,21 +75,41 @@ fn take(settings: &Settings, index: usize, node: Option<u32>) -> Result<&'static
         unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY, 0, 0, 0) };
     }
     let mut port = Port::open(job.clone(), settings.memory)?;
-    let copies = port.copies_anywhere();
-    if settings.memory == MemoryTier::Direct && !copies {
+    let (copies, area) = (port.copies_anywhere(), port.area());
+    let refused = match settings.memory {
+        MemoryTier::Direct if copies != Copies::All => Some(
+            "ANGARA_VERBS_MEMORY=direct: processes cannot copy from and to each other's memory here \
+             (a path through the network, or process_vm_readv is forbidden); use auto or agent",
+        ),
+        MemoryTier::Remap if area.is_none() => Some(
+            "ANGARA_VERBS_MEMORY=remap: seats of this domain have no addresses for registered memory; \
+             use auto, or a daemon with fewer nodes or --channels",
+        ),
+        _ => None,
+    };
+    if let Some(why) = refused {
         job.detach();
-        return Err("ANGARA_VERBS_MEMORY=direct: processes cannot copy from and to each other's memory here \
-                    (a path through the network, or process_vm_readv is forbidden); use auto or agent"
-            .into());
+        return Err(why.into());
     }
     let name = settings.device(index);
     if settings.is_verbose {
-        let way = if copies { "initiators copy where they can, agents elsewhere" } else { "agents store what comes" };
-        angara_protocol::complain!("angara: {name} is at node {here}, LID {}: {way}", angara_hca::address::lid(here));
+        let exchanges = match area {
+            None => "pages stay where they are",
+            Some(_) if angara_registered::is_guarded() => "pages of registered memory are exchanged",
+            Some(_) => "pages of registered memory are exchanged while the program has one thread",
+        };
+        let way = match copies {
+            Copies::All => "initiators copy where they can, agents elsewhere",
+            Copies::Registered => "puts carry what is exchanged, agents store the rest",
+            Copies::Nothing => "agents store what comes",
+        };
+        let lid = angara_hca::address::lid(here);
+        angara_protocol::complain!("angara: {name} is at node {here}, LID {lid}: {exchanges}, {way}");
     }
-    let hca = Hca::new(port, Own::new(), Box::new(random));
+    let says = Some(name.clone()).filter(|_| settings.is_verbose);
+    let hca = Hca::new(port, Own::new(area, says), Box::new(random));
     let adapter: &'static Adapter =
-        Box::leak(Box::new(Adapter::new(hca, name, settings.link, job, by_network || !copies)));
+        Box::leak(Box::new(Adapter::new(hca, name, settings.link, job, by_network || copies == Copies::Nothing)));
     agent::start(adapter).map_err(|e| format!("no thread for {}: {e}", adapter.name()))?;
     // SAFETY: a function without arguments, of a library that stays loaded.
     unsafe { libc::atexit(at_exit) };

@@ -8,7 +8,7 @@
 use super::descriptor::{JobDescriptor, NewJob, OpenJob};
 use super::job::{Job, Owner, PeState, random_key};
 use super::open::all_seats;
-use super::plan::{Layout, Reservation, Share, Site, barrier, layout, reserve};
+use super::plan::{Layout, Reservation, Share, Site, barrier, layout, registered_bytes, reserve};
 use crate::ask::ask;
 use crate::daemon::Daemon;
 use crate::failure::{failure, no_memory};
@@ -324,6 +324,7 @@ impl Daemon {
         let mut memory = JobMemory::create(identity, &geometry, entries, here, ring_only, &self.source)
             .map_err(|e| no_memory("the job", &e))?;
         memory.set = new.set.clone();
+        memory.registered = registered_bytes(new.spec.registered, new.spec.pes) as usize;
         Ok(memory)
     }
 

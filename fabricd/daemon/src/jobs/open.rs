@@ -41,6 +41,7 @@ pub(crate) struct Wish {
     pub(crate) domain: String,
     pub(crate) hint: Option<u32>,
     pub(crate) heap: u64,
+    pub(crate) registered: u64,
     pub(crate) path: Path,
 }
 
@@ -84,6 +85,7 @@ impl Daemon {
             map: Map::Linear,
             heap: wish.heap,
             heap_may_shrink: false,
+            registered: wish.registered,
             path: wish.path,
             barrier: Barrier::Auto,
             collectives: Collectives::P2p,
@@ -174,7 +176,7 @@ impl Daemon {
                 "use another name (ANGARA_DOMAIN), or the same ANGARA_DOMAIN_PATH as those who are in it",
             )));
         }
-        let room = (memory.heap_stride - INTERNAL_BYTES) as u64;
+        let room = (memory.charged() - INTERNAL_BYTES) as u64;
         if room < wish.heap {
             return Err(Missing::Never(failure(
                 format!("seats of {name} have {}; this process needs {}", show_bytes(room), show_bytes(wish.heap)),
@@ -189,7 +191,7 @@ impl Daemon {
             ))
         })?;
         let limits = self.machine.memory_limits(self.options.memory_limit);
-        check_memory(memory.heap_stride as u64, seats_taken(job) as u32 + 1, &limits).map_err(Missing::Never)?;
+        check_memory(memory.charged() as u64, seats_taken(job) as u32 + 1, &limits).map_err(Missing::Never)?;
         check_descriptors(running + 1).map_err(Missing::Never)?;
         let (pe_memory, fds) =
             PeMemory::create(&memory, pe, None).map_err(|e| Missing::Never(no_memory(&format!("seat {pe}"), &e)))?;

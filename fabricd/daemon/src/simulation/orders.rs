@@ -30,6 +30,7 @@ fn descriptor(coordinator: HostId, key: &str) -> JobDescriptor {
         map: Map::List(vec![0, 1]),
         heap: 65_536,
         heap_may_shrink: false,
+        registered: 0,
         path: Path::Ring,
         barrier: Barrier::Multiphase,
         collectives: Collectives::P2p,

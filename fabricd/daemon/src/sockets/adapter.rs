@@ -153,8 +153,8 @@ impl Client {
             let program = Program { architecture, statics: &statics };
             return self.attach((abi, job, &key, pe), program).await.map(|r| r.map(|()| None));
         }
-        if let AdapterRequest::Join { abi, domain, hint, heap, path } = request {
-            return self.join(&Wish { abi, domain, hint, heap, path }).await.map(|r| r.map(|()| None));
+        if let AdapterRequest::Join { abi, domain, hint, heap, registered, path } = request {
+            return self.join(&Wish { abi, domain, hint, heap, registered, path }).await.map(|r| r.map(|()| None));
         }
         Ok(self.member.answer(request).await.map(Some))
     }

@@ -41,6 +41,8 @@ pub struct JobMemory {
     pub sync: SyncPage,
     /// Bytes of one heap slice.
     pub heap_stride: usize,
+    /// How many of them, at its end, are for registered memory, which counts as the programs'.
+    pub registered: usize,
     /// Bytes from one heap slice to the next, which are more where slices shall be aligned in one process.
     heap_step: usize,
     /// Every target goes through the rings.
@@ -142,6 +144,7 @@ impl JobMemory {
             page: JobPage::init(page, geometry, &entries)?,
             sync: SyncPage::init(sync, pes)?,
             heap_stride: geometry.heap_stride,
+            registered: 0,
             heap_step,
             ring_only,
             open: geometry.open,
@@ -298,7 +301,11 @@ impl JobMemory {
     pub fn reserved(&self) -> u64 {
         let taken = |pe: &usize| self.here[*pe] && (!self.open || self.page.pe(*pe).seat.taken());
         let pes = (0..self.pes).filter(taken).count();
-        ((self.heap_stride + self.region_bytes(Region::Static)) * pes) as u64
+        ((self.charged() + self.region_bytes(Region::Static)) * pes) as u64
+    }
+    /// Bytes of a heap slice that count as the daemon's.
+    pub fn charged(&self) -> usize {
+        self.heap_stride - self.registered
     }
 }
 

@@ -12,9 +12,10 @@ use crate::address::{lane_of, lid, node_of_path};
 use crate::completion::{Completion, Opcode, Status};
 use crate::core::{Core, Pieces, bytes_of, need_of};
 use crate::event::{Event, PairEvent};
-use crate::network::{Copied, Memory, Network, NotSent, Peer, Piece, RemoteAccess};
+use crate::network::{Copied, Copies, Memory, Network, NotSent, Peer, Piece, RemoteAccess};
 use crate::objects::limits;
 use crate::pair::{State, Transport};
+use crate::region::access;
 use crate::request::{Operation, Payload, SendRequest};
 use crate::wire::{Atomic, Head, Notice, Outcome, Packet, Part};
 use rustix::io::Errno;
@@ -182,8 +183,8 @@ impl Pair {
         let total = posted.pieces.iter().map(|piece| piece.len).sum::<u64>();
         let sent = self.sends.going.unwrap_or(0);
         let mut carried = false;
-        let copies = is_reliable && total > 0 && core.network.copies(peer);
-        if copies && self.sends.going.is_none() {
+        let copies = if is_reliable && total > 0 { core.network.copies(peer) } else { Copies::Nothing };
+        if copies != Copies::Nothing && self.sends.going.is_none() {
             match self.copy_itself(core, peer, total) {
                 Some(Step::Went) if posted_imm(&self.sends.queue[index]).is_none() => {
                     self.done_by_itself(core);
@@ -196,7 +197,7 @@ impl Pair {
         }
         let posted = &self.sends.queue[index];
         let part = Part { total: total as u32, offset: sent };
-        let by_receiver = copies && total > BY_MESSAGE;
+        let by_receiver = copies == Copies::All && total > BY_MESSAGE;
         let Some(packet) = packet_of(posted, part, carried, by_receiver) else { return Step::Waits };
         let number = self.sends.first.wrapping_add(index as u32);
         let head = Head { to: self.attributes.dest_qp, from: self.qp.0, number, attempt: self.sends.attempt };
@@ -237,18 +238,32 @@ impl Pair {
     fn copy_itself<N: Network, M: Memory>(&mut self, core: &mut Core<N, M>, peer: Peer, len: u64) -> Option<Step> {
         let index = self.sends.next;
         let posted = &self.sends.queue[index];
-        let (at, key, writes) = match posted.request.operation {
-            Operation::Write { at, key, .. } => (at, key, true),
-            Operation::Read { at, key } => (at, key, false),
-            _ => return None,
+        let (at, key, need, atomic) = match posted.request.operation {
+            Operation::Write { at, key, .. } => (at, key, access::REMOTE_WRITE, None),
+            Operation::Read { at, key } => (at, key, access::REMOTE_READ, None),
+            Operation::FetchAdd { at, key, add } => (at, key, access::REMOTE_ATOMIC, Some(Atomic::Add(add))),
+            Operation::CompareSwap { at, key, compare, swap } => {
+                (at, key, access::REMOTE_ATOMIC, Some(Atomic::Swap { compare, swap }))
+            }
+            Operation::Send { .. } | Operation::Datagram { .. } => return None,
         };
         if index > 0 {
             // What came before has to have happened before.
             return (len > BY_MESSAGE).then_some(Step::Waits);
         }
         let (pair, from) = (self.attributes.dest_qp, self.qp.0);
-        let access = RemoteAccess { peer, pair, from, key, at, len, writes };
-        (core.network.copy(&access, &posted.pieces) == Copied::Done).then_some(Step::Went)
+        let inline = matches!(posted.request.payload, Payload::Inline(_));
+        let access = RemoteAccess { peer, pair, from, key, at, len, need, inline };
+        let Some(atomic) = atomic else {
+            return (core.network.copy(&access, &posted.pieces) == Copied::Done).then_some(Step::Went);
+        };
+        let old = core.network.update(&access, atomic).ok()?;
+        if core.write_pieces(&posted.pieces, 0, &old.to_ne_bytes()).is_err() {
+            // It has happened all the same.
+            self.sends.queue[index].fate = Fate::Failed(Status::LocalProtection);
+            return Some(Step::Waits);
+        }
+        Some(Step::Went)
     }
 
     /// The first request has happened without a message, so that it has no number.

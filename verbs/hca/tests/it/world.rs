@@ -13,6 +13,8 @@ const RING: usize = 8;
 /// Bytes that a process has, from address [`BASE`] on.
 pub(crate) const BYTES: usize = 256 << 10;
 pub(crate) const BASE: u64 = 1 << 20;
+/// Registered bytes are reached so far from where they are.
+const TWIN: u64 = 1 << 40;
 
 #[derive(Default)]
 pub(crate) struct Shared {
@@ -22,8 +24,8 @@ pub(crate) struct Shared {
     memories: HashMap<u32, Vec<u8>>,
     regions: HashMap<(u32, u32), Region>,
     pairs: HashMap<(u32, u32), PublicPair>,
-    /// Processes copy by themselves.
-    pub(crate) direct: bool,
+    /// What processes copy by themselves.
+    pub(crate) copies: Option<Copies>,
     /// Messages that an adapter finds at a time, at most, and of whom first; all and 0 unless a test says so.
     pub(crate) burst: Option<usize>,
     pub(crate) first: u32,
@@ -45,6 +47,7 @@ fn peer(seat: u32) -> Peer {
 }
 
 fn range(at: u64, len: usize) -> Result<std::ops::Range<usize>> {
+    let at = if at >= TWIN { at - TWIN } else { at };
     let from = at.checked_sub(BASE).ok_or(Errno::FAULT)? as usize;
     let end = from.checked_add(len).filter(|end| *end <= BYTES).ok_or(Errno::FAULT)?;
     Ok(from..end)
@@ -71,6 +74,9 @@ impl Memory for Bytes {
     fn is_mapped(&self, at: u64, len: u64, _to_write: bool) -> bool {
         range(at, len as usize).is_ok()
     }
+    fn register(&mut self, at: u64, _len: u64) -> u64 {
+        at + TWIN
+    }
 }
 
 impl Shared {
@@ -87,6 +93,15 @@ impl Shared {
 impl End {
     fn lives(&self) -> bool {
         !self.shared.borrow().gone.contains(&self.seat)
+    }
+
+    /// Where an access goes, if what the target has published allows it.
+    fn find(&self, at: &RemoteAccess) -> Option<u64> {
+        let shared = self.shared.borrow();
+        let pair = shared.pairs.get(&(at.peer.seat, at.pair))?;
+        let is_allowed = (pair.peer, pair.with) == (self.me(), at.from) && pair.access & at.need != 0;
+        let region = shared.regions.get(&(at.peer.seat, at.key)).filter(|_| is_allowed);
+        region?.find(pair.pd, at.at, at.len, at.need).filter(|_| !shared.gone.contains(&at.peer.seat))
     }
 
     fn copy_pieces(&self, to: (u32, &[Piece]), from: (u32, &[Piece])) -> Copied {
@@ -173,30 +188,21 @@ impl Network for End {
         }
         done
     }
-    fn copies(&mut self, _peer: Peer) -> bool {
-        self.shared.borrow().direct
+    fn copies(&mut self, _peer: Peer) -> Copies {
+        self.shared.borrow().copies.unwrap_or(Copies::Nothing)
     }
     fn copy(&mut self, at: &RemoteAccess, own: &[Piece]) -> Copied {
-        let place = {
-            let shared = self.shared.borrow();
-            let need = if at.writes { access::REMOTE_WRITE } else { access::REMOTE_READ };
-            let Some(pair) = shared.pairs.get(&(at.peer.seat, at.pair)) else { return Copied::Refused };
-            if (pair.peer, pair.with) != (self.me(), at.from)
-                || pair.access & need == 0
-                || shared.gone.contains(&at.peer.seat)
-            {
-                return Copied::Refused;
-            }
-            let region = shared.regions.get(&(at.peer.seat, at.key));
-            match region.and_then(|region| region.find(pair.pd, at.at, at.len, need)) {
-                Some(place) => [Piece { at: place, len: at.len }],
-                None => return Copied::Refused,
-            }
-        };
-        match at.writes {
+        let Some(place) = self.find(at) else { return Copied::Refused };
+        let place = [Piece { at: place, len: at.len }];
+        match at.writes() {
             true => self.copy_pieces((at.peer.seat, &place), (self.seat, own)),
             false => self.copy_pieces((self.seat, own), (at.peer.seat, &place)),
         }
+    }
+    fn update(&mut self, at: &RemoteAccess, atomic: Atomic) -> std::result::Result<u64, Copied> {
+        let place = self.find(at).filter(|place| place.is_multiple_of(8)).ok_or(Copied::Refused)?;
+        let memory = Bytes { seat: at.peer.seat, shared: self.shared.clone() };
+        memory.update(place, &|old| atomic.apply(old)).map_err(|_| Copied::Fault)
     }
     fn fetch(&mut self, from: Peer, pieces: &[Piece], own: &[Piece]) -> Copied {
         self.copy_pieces((self.seat, own), (from.seat, pieces))
@@ -227,7 +233,7 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(adapters: u32, direct: bool) -> World {
-        let shared = Rc::new(RefCell::new(Shared { direct, ..Shared::default() }));
+        let shared = Rc::new(RefCell::new(Shared { copies: direct.then_some(Copies::All), ..Shared::default() }));
         let one = |seat: u32| {
             shared.borrow_mut().memories.insert(seat, vec![0; BYTES]);
             let mut key = seat * 1_000_000;

@@ -83,11 +83,23 @@ pub(crate) fn layout(
         .ok()
         .and_then(|heap| heap.checked_add(internal_bytes(spec.pes as usize)))
         .and_then(angara_abi::page_round)
+        .and_then(|charged| charged.checked_add(registered_bytes(spec.registered, spec.pes) as usize))
         .filter(|&stride| (stride as u64) < angara_abi::desc::OFFSET_MAX)
         .ok_or_else(|| {
             failure(format!("a symmetric heap of {} bytes", spec.heap), "give a size up to 128T, such as --heap 64M")
         })?;
     Ok(Layout { nodes, heap_stride })
+}
+
+/// Addresses of a process that registered memory of all PEs of a job may take. An eighth of what x86-64 has: the process has
+/// other things to map, and may be in several domains.
+const REGISTERED_MOST: u64 = 16 << 40;
+/// What is less than this is not worth having, and multiples of it are given. Ours.
+const REGISTERED_UNIT: u64 = 1 << 30;
+
+/// Bytes for registered memory of each of so many PEs.
+pub(crate) fn registered_bytes(wished: u64, pes: u32) -> u64 {
+    wished.min(REGISTERED_MOST / u64::from(pes.max(1))) & !(REGISTERED_UNIT - 1)
 }
 
 /// What a job that is being made has here.
@@ -144,7 +156,8 @@ pub(crate) fn reserve(
         (0..layout.nodes.len()).filter(|pe| site.hosted.binary_search(&layout.nodes[*pe]).is_ok()).collect();
     // Of an open job nobody knows how many will come; each is checked then.
     let coming = if spec.open { 1 } else { pes.len() };
-    let each = taken_of(site, spec.pes, layout.heap_stride as u64);
+    let charged = (layout.heap_stride as u64).saturating_sub(registered_bytes(spec.registered, spec.pes));
+    let each = taken_of(site, spec.pes, charged);
     check_memory(each, coming as u32, &site.machine.memory_limits(site.memory_limit))?;
     if !site.inside {
         check_descriptors(site.running + coming)?;
@@ -262,6 +275,7 @@ mod tests {
             map: Map::Linear,
             heap: 1 << 20,
             heap_may_shrink: false,
+            registered: 0,
             path: Path::Auto,
             barrier: Barrier::Auto,
             collectives: Collectives::Auto,

@@ -85,6 +85,7 @@ impl World {
                     map: Map::List(job.plan.nodes.clone()),
                     heap: 65_536,
                     heap_may_shrink: false,
+                    registered: 0,
                     path: Path::Ring,
                     barrier: job.plan.barrier,
                     collectives: Collectives::Auto,
