@@ -98,8 +98,9 @@ impl Port {
         let at = job.locate(job.heap(), bytes).ok_or_else(|| {
             let here = job.heap_len() >> 20;
             format!(
-                "seats of this domain have {here} MiB, an adapter needs {}: use a domain of its own (ANGARA_DOMAIN)",
-                bytes >> 20
+                "seats here have {here} MiB, an adapter needs {0}: start with --heap {0}M or more, or use a domain of its \
+                 own (ANGARA_DOMAIN)",
+                bytes.div_ceil(1 << 20)
             )
         })?;
         let mail = Mailbox::open(job.clone(), at).map_err(|e| e.to_string())?;

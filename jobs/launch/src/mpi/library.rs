@@ -4,6 +4,7 @@
 //! interface is `libmpi_abi.so`. So the program's own loader says which file it would load, and the file says whose it is.
 
 use super::elf;
+use super::reach::shmem_reaches_ucx;
 use angara_control::error::Failed;
 use angara_control::install;
 use angara_protocol::launch::ENV_JOB;
@@ -73,6 +74,8 @@ pub enum Linked {
     Mpi(Library),
     /// It is linked with our OpenSHMEM or driver, and not with MPI.
     Shmem,
+    /// It is linked with Open MPI's OpenSHMEM, which has a way to our network.
+    Oshmem(Library),
     /// Neither: it may yet start or load an MPI program, as a shell or Python does.
     Unknown,
 }
@@ -92,7 +95,9 @@ const SYSTEM: [&str; 9] = [
 /// Names, before `.so`, of libraries that are MPI, and not only made for it.
 const MPI: [&str; 6] = ["libmpi", "libmpi_abi", "libmpich", "libmpi_cray", "libmpi_mt", "libmpi_ilp64"];
 /// The same of OpenSHMEM.
-const SHMEM: [&str; 3] = ["libsma", "liboshmem", "libangara"];
+const SHMEM: [&str; 3] = ["libsma", OSHMEM, "libangara"];
+/// That of Open MPI.
+const OSHMEM: &str = "liboshmem";
 
 /// Looks at `program`. `variables` are those that its processes will have and this one has not.
 pub fn linked(program: &Path, variables: &[(OsString, OsString)]) -> Result<Linked, Failed> {
@@ -113,7 +118,13 @@ pub fn linked_by(
     }
     let all = listed(loader, program, variables);
     if let Some(other) = all.iter().find(|(name, file)| is_other_shmem(name, file.as_deref())) {
-        return Err(other_shmem(program, other));
+        return match other {
+            (name, None) => Err(not_found(program, name)),
+            (_, Some(file)) if stem(&other.0) == OSHMEM && shmem_reaches_ucx(file) => {
+                Ok(Linked::Oshmem(Library { kind: LibraryKind::OpenMpi, file: file.clone() }))
+            }
+            (_, Some(file)) => Err(other_shmem(program, file)),
+        };
     }
     let shmem = || needed.iter().any(|name| SHMEM.contains(&stem(name)));
     let direct = needed.iter().any(|name| MPI.contains(&stem(name)));
@@ -150,7 +161,7 @@ pub fn is_mpi(file: &Path) -> bool {
 /// True if a library is an OpenSHMEM, and not ours. One that is not found may be ours if it is called like it.
 fn is_other_shmem(name: &str, file: Option<&Path>) -> bool {
     match (stem(name), file) {
-        ("liboshmem", _) => true,
+        (OSHMEM, _) => true,
         ("libsma", Some(file)) => !is_ours(file),
         _ => false,
     }
@@ -170,11 +181,14 @@ fn contains(bytes: &[u8], part: &[u8]) -> bool {
     memchr::memmem::find(bytes, part).is_some()
 }
 
-fn other_shmem(program: &Path, (name, file): &(String, Option<PathBuf>)) -> Failed {
-    let file = file.as_ref().map_or(name.clone(), |file| file.display().to_string());
+fn other_shmem(program: &Path, file: &Path) -> Failed {
     let oshcc = install::bin_dir().map_or("oshcc".into(), |bin| bin.join("oshcc").display().to_string());
     Failed::runtime(
-        format!("{} is linked with {file}, another OpenSHMEM, which knows nothing of our network", program.display()),
+        format!(
+            "{} is linked with {}, another OpenSHMEM, which knows nothing of our network",
+            program.display(),
+            file.display()
+        ),
         format!("compile it with {oshcc}; or start it with the launcher of that library"),
     )
 }

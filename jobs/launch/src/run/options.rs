@@ -227,6 +227,8 @@ words! {
         Intel = "intel",
         /// Open MPI.
         Openmpi = "openmpi",
+        /// MPICH and its kin, built to send through UCX.
+        Ucx = "ucx",
         /// The program has nothing to do with MPI.
         None = "none",
     }

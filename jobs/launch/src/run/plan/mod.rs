@@ -19,7 +19,7 @@ use angara_control::program::find_program;
 use angara_machine::Machine;
 use angara_net::torus::Shape;
 use angara_protocol::compute::{Compute, ENV_COMPUTE, HEADER, intervals};
-use angara_protocol::env::{DEFAULT_HEAP, symmetric_size};
+use angara_protocol::env::symmetric_size;
 use angara_protocol::launch::ENV_TIMEOUT;
 use angara_protocol::mpi::ENV_MPI;
 use angara_protocol::msg::{JobSpec, Map};
@@ -112,8 +112,7 @@ impl JobPlan {
         }
         checks::heterogeneous(args, mpi.kind.is_some())?;
         checks::library(args, mpi.kind)?;
-        let default = mpi.kind.map_or(DEFAULT_HEAP, |_| mpi::HEAP);
-        let heap = heap_of(args, default, |name| std::env::var_os(name))?;
+        let heap = heap_of(args, mpi.heap(), |name| std::env::var_os(name))?;
         let virtual_time = VirtualPlan::new(args)?;
         let pes_as = pes_as::decide(args, &program, mpi.kind.is_some())?;
         let env = environment(args, &mpi, virtual_time.is_some(), &machine)?;
@@ -205,6 +204,7 @@ fn environment(
     if is_virtual || args.trace.is_some() {
         ours.extend(mpi.preloaded()?);
     }
+    ours.extend(mpi.adapters.clone());
     if !ours.is_empty() {
         let others = args.variable(ENV_PRELOAD).filter(|others| !others.is_empty());
         let all: Vec<OsString> = ours.into_iter().map(PathBuf::into_os_string).chain(others).collect();
@@ -274,6 +274,7 @@ fn too_many(pes: u32, ppn: u32, shape: Shape) -> Failed {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use angara_protocol::env::DEFAULT_HEAP;
 
     #[test]
     fn the_environment_of_the_pes_says_how_much_heap() {
