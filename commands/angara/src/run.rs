@@ -102,8 +102,8 @@ pub struct RunArgs {
     /// counter (shared memory) or dissemination (puts)
     #[arg(long, value_name = "HOW", default_value = "auto", value_parser = barrier, help_heading = NETWORK)]
     barrier: Barrier,
-    /// MPI library of the program: mpich, intel, openmpi, or ucx for an MPICH that sends through UCX, as Debian's does; auto
-    /// looks at the program's file, or at Python's packages; none offers no launcher of MPI
+    /// MPI library of the program: mpich, intel or openmpi; auto looks at the program's file, or at Python's packages; none
+    /// offers no launcher of MPI
     #[arg(long, value_parser = word::<MpiArg>(), value_name = "LIBRARY", default_value_t = MpiArg::Auto, hide_possible_values = true)]
     mpi: MpiArg,
     /// Symmetric heap per PE, such as 64M or 1.5G [default: $SHMEM_SYMMETRIC_SIZE, or 256M (MPI: 64M) where memory allows]

@@ -58,6 +58,9 @@ pub fn provider_dir(bin: &Path) -> Option<PathBuf> {
     beside(bin, "lib/libfabric", "lib/libfabric", PROVIDER)
 }
 
+/// Libraries that the loader puts before others, separated by colons or blanks.
+pub const ENV_PRELOAD: &str = "LD_PRELOAD";
+
 /// Libraries that are preloaded, by their names without `.so`.
 pub fn preloaded(name: &str) -> Result<PathBuf, Failed> {
     let bin = bin_dir()?;
@@ -78,6 +81,11 @@ pub fn verbs_library() -> Result<PathBuf, Failed> {
             build_hint_for(&bin, VERBS_PACKAGE),
         )
     })
+}
+
+/// True if a file has the name of that library in one layout or the other.
+pub fn is_verbs_library(file: &Path) -> bool {
+    file.ends_with(VERBS_BUILT) || file.ends_with(VERBS_INSTALLED)
 }
 
 fn verbs_library_of(bin: &Path) -> Option<PathBuf> {

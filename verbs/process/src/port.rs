@@ -356,8 +356,12 @@ impl Network for Port {
         };
         self.own.use_nothing();
         if copied == Copied::Done {
-            let port = &mut self.counters;
-            if at.writes { port.sent.add(at.len) } else { port.received.add(at.len) }
+            let (port, class) = match at.writes {
+                true => (&mut self.counters.sent, Class::Put),
+                false => (&mut self.counters.received, Class::Get),
+            };
+            port.add(at.len);
+            self.job.ctx().count_copy(class, at.peer.seat as usize, at.len as usize);
         }
         copied
     }
@@ -367,7 +371,9 @@ impl Network for Port {
         if copied.is_err() {
             return Copied::Fault;
         }
-        self.counters.received.add(own.iter().map(|piece| piece.len).sum());
+        let len = own.iter().map(|piece| piece.len).sum();
+        self.counters.received.add(len);
+        self.job.ctx().count_copy(Class::Get, from.seat as usize, len as usize);
         Copied::Done
     }
     fn has_place(&self, key: u32) -> bool {

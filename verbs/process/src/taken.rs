@@ -76,8 +76,7 @@ fn take(settings: &Settings, index: usize, node: Option<u32>) -> Result<&'static
         angara_protocol::complain!("angara: {name} is at node {here}, LID {}: {way}", angara_hca::address::lid(here));
     }
     let hca = Hca::new(port, Own::new(), Box::new(random));
-    let adapter: &'static Adapter =
-        Box::leak(Box::new(Adapter::new(hca, name, settings.link, job, !copies)));
+    let adapter: &'static Adapter = Box::leak(Box::new(Adapter::new(hca, name, settings.link, job, !copies)));
     agent::start(adapter).map_err(|e| format!("no thread for {}: {e}", adapter.name()))?;
     // SAFETY: a function without arguments, of a library that stays loaded.
     unsafe { libc::atexit(at_exit) };

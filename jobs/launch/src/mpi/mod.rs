@@ -68,33 +68,33 @@ pub struct MpiPlan {
 impl MpiPlan {
     /// For `program`, as the options ask for it.
     pub fn new(args: &Options, program: &Path) -> Result<MpiPlan, Failed> {
-        // What the file says is of use to those who have said whose library it is, but it need not say anything.
-        let file = || recognise(args, program).ok().flatten().map(|library| library.file);
-        let mut by_ucx = false;
-        let (kind, file) = match args.mpi {
-            MpiArg::None => return Ok(MpiPlan::none(args, program)),
-            MpiArg::Mpich => (Some(LibraryKind::Mpich), None),
-            MpiArg::Intel => (Some(LibraryKind::Intel), None),
-            MpiArg::Openmpi => (Some(LibraryKind::OpenMpi), file()),
-            MpiArg::Ucx => {
-                by_ucx = true;
-                (Some(LibraryKind::Mpich), file())
-            }
-            MpiArg::Auto => match linked(program, &args.env)? {
+        if args.mpi == MpiArg::None {
+            return Ok(MpiPlan::none(args, program));
+        }
+        let found = linked(program, &args.env);
+        let is_oshmem = matches!(found, Ok(Linked::Oshmem(_)));
+        let (kind, file) = match (named(args.mpi), found) {
+            (None, found) => match found? {
                 Linked::Shmem => return Ok(MpiPlan::none(args, program)),
-                Linked::Oshmem(Library { kind, file }) => {
-                    by_ucx = true;
-                    (Some(kind), Some(file))
-                }
-                Linked::Mpi(Library { kind, file }) => (Some(kind), Some(file)),
-                Linked::Unknown => in_python(args, program).map(|library| (library.kind, library.file)).unzip(),
-            },
+                Linked::Mpi(library) | Linked::Oshmem(library) => Some(library),
+                Linked::Unknown => in_python(args, program),
+            }
+            .map(|library| (library.kind, library.file))
+            .unzip(),
+            // What the file says is of use, but it need not say anything.
+            (Some(kind), found) => {
+                let library = match found {
+                    Ok(Linked::Mpi(library) | Linked::Oshmem(library)) => Some(library),
+                    _ => in_python(args, program),
+                };
+                (Some(kind), library.filter(|library| library.kind == kind).map(|library| library.file))
+            }
         };
         let given = |name: &str| args.variable(name);
         if let Some(kind) = kind {
             refuse(args, kind)?;
             let library = file.clone().map(|file| Library { kind, file });
-            if by_ucx || by_way_of_ucx(args, kind, library.as_ref()) {
+            if is_oshmem || by_way_of_ucx(args, kind, library.as_ref()) {
                 return MpiPlan::by_ucx(args, program, kind, library);
             }
         }
@@ -113,12 +113,7 @@ impl MpiPlan {
     }
 
     /// For a program whose library sends through UCX.
-    fn by_ucx(
-        args: &Options,
-        program: &Path,
-        kind: LibraryKind,
-        library: Option<Library>,
-    ) -> Result<MpiPlan, Failed> {
+    fn by_ucx(args: &Options, program: &Path, kind: LibraryKind, library: Option<Library>) -> Result<MpiPlan, Failed> {
         let given = |name: &str| args.variable(name);
         let elsewhere = ucx::is_elsewhere(given)?;
         if args.clock == Clock::Virtual {
@@ -179,6 +174,16 @@ impl MpiPlan {
     }
 }
 
+/// The library that the user has named.
+fn named(library: MpiArg) -> Option<LibraryKind> {
+    match library {
+        MpiArg::Auto | MpiArg::None => None,
+        MpiArg::Mpich => Some(LibraryKind::Mpich),
+        MpiArg::Intel => Some(LibraryKind::Intel),
+        MpiArg::Openmpi => Some(LibraryKind::OpenMpi),
+    }
+}
+
 /// How processes of a library become ranks.
 fn start(kind: Option<LibraryKind>, library: Option<&Path>) -> Result<Start, Failed> {
     Ok(match kind {
@@ -190,10 +195,11 @@ fn start(kind: Option<LibraryKind>, library: Option<&Path>) -> Result<Start, Fai
 
 /// True if messages of a library will go through UCX: its user asks for that, or it has no way to libfabric.
 fn by_way_of_ucx(args: &Options, kind: LibraryKind, library: Option<&Library>) -> bool {
-    library.is_some_and(|library| {
-        (ucx::is_asked(kind, |name| args.variable(name)) || !reach::reaches(library, &args.env))
-            && reach::reaches_ucx(library, &args.env)
-    })
+    let is_asked = ucx::is_asked(kind, |name| args.variable(name));
+    match library {
+        None => is_asked,
+        Some(library) => (is_asked || !reach::reaches(library, &args.env)) && reach::reaches_ucx(library, &args.env),
+    }
 }
 
 /// Where the loader finds our libraries behind all other places, if the program needs one and was moved away from it.
@@ -210,14 +216,7 @@ fn library_path(args: &Options, program: &Path) -> Option<(OsString, OsString)> 
     Some((LIBRARY_PATH.into(), [path, ours.into_os_string()].into_iter().collect()))
 }
 
-/// The library of a program, or of what runs it.
-fn recognise(args: &Options, program: &Path) -> Result<Option<Library>, Failed> {
-    Ok(match linked(program, &args.env)? {
-        Linked::Mpi(library) | Linked::Oshmem(library) => Some(library),
-        _ => in_python(args, program),
-    })
-}
-
+/// The library that a Python, or a script of its, would load.
 fn in_python(args: &Options, program: &Path) -> Option<Library> {
     python::library(&python::interpreter(program)?, &args.env)
 }

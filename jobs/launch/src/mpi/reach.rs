@@ -83,14 +83,17 @@ pub fn unreachable(library: &Library) -> Failed {
 /// Returns what is wrong with a library that could reach the network, by UCX, and was not told how, because nobody knew that it
 /// would be used.
 pub fn untold(library: &Library) -> Failed {
-    let option = if library.kind == LibraryKind::OpenMpi { "--mpi openmpi -x OMPI_MCA_pml=ucx" } else { "--mpi ucx" };
+    let options = match library.kind {
+        LibraryKind::OpenMpi => "--mpi openmpi -x OMPI_MCA_pml=ucx",
+        LibraryKind::Mpich | LibraryKind::Intel => "--mpi mpich -x MPIR_CVAR_CH4_NETMOD=ucx",
+    };
     Failed::runtime(
         format!(
             "{} ({}) sends through UCX, for which its processes were not prepared: the program's file does not name it",
             library.file.display(),
             library.kind
         ),
-        format!("say so: angara run {option} …; or name the program itself, not a shell that starts it"),
+        format!("say so ({options}), or name the program itself, not a shell that starts it"),
     )
 }
 

@@ -4,8 +4,10 @@
 
 use super::library::LibraryKind;
 use angara_control::error::Failed;
+use angara_control::install::{self, ENV_PRELOAD};
 use angara_protocol::verbs::{ENV_DOMAIN, ENV_NODE};
 use std::ffi::OsString;
+use std::path::Path;
 
 /// Heap of a rank unless the user says otherwise: mailbox and tables of its adapter. Only what is used takes memory.
 pub const HEAP: u64 = 96 << 20;
@@ -78,7 +80,10 @@ pub fn is_elsewhere(given: impl Fn(&str) -> Option<OsString>) -> Result<bool, Fa
         Transports::Ours => Ok(false),
         Transports::Elsewhere => Ok(true),
         Transports::Both(other) => Err(Failed::usage(
-            format!("{ENV_TRANSPORTS}={}: by {other} some messages would go past the emulated network", value.display()),
+            format!(
+                "{ENV_TRANSPORTS}={}: by {other} some messages would go past the emulated network",
+                value.display()
+            ),
             format!("leave {ENV_TRANSPORTS} out, or name only {TRANSPORTS}, or none of them to go past it altogether"),
         )),
     }
@@ -111,6 +116,18 @@ pub fn variables(kind: LibraryKind, given: impl Fn(&str) -> Option<OsString>) ->
     all
 }
 
+/// On another host than that of the launcher: has the library of RDMA programs preloaded as this host has it.
+pub fn find_here(variables: &mut [(OsString, OsString)]) {
+    let all = variables.iter_mut().filter(|(name, _)| name == ENV_PRELOAD);
+    let Some((_, value)) = all.last() else { return };
+    let (Some(text), Ok(own)) = (value.to_str(), install::verbs_library()) else { return };
+    let here = |file: &str| match install::is_verbs_library(Path::new(file)) && !Path::new(file).exists() {
+        true => own.to_string_lossy().into_owned(),
+        false => file.into(),
+    };
+    *value = text.split(':').map(here).collect::<Vec<_>>().join(":").into();
+}
+
 /// Returns why a job cannot be in virtual time.
 pub fn not_in_virtual_time(kind: LibraryKind) -> Failed {
     Failed::usage(
@@ -118,8 +135,8 @@ pub fn not_in_virtual_time(kind: LibraryKind) -> Failed {
             "--clock virtual: the program's {kind} sends through UCX, to an RDMA adapter whose own thread serves it while \
              the program computes, and no such thread has a virtual time"
         ),
-        "leave --clock virtual out, or build the program with an MPI library that uses libfabric: pip install mpich has a \
-         compiler wrapper in its bin",
+        "leave --clock virtual out, or build the program with an MPI library that uses libfabric (pip install mpich has a \
+         compiler wrapper in its bin), or, for OpenSHMEM, with our oshcc",
     )
 }
 
@@ -158,7 +175,8 @@ mod tests {
     fn libraries_are_led_to_ucx_and_what_the_user_has_set_stays() {
         let all = with(LibraryKind::Mpich, &[]);
         assert_eq!(all, "UCX_TLS=rc_verbs,ud_verbs,self MPIR_CVAR_CH4_NETMOD=ucx ");
-        let all = with(LibraryKind::OpenMpi, &[("UCX_TLS", "rc,self"), ("OMPI_MCA_btl", "^tcp"), ("ANGARA_DOMAIN", "d")]);
+        let all =
+            with(LibraryKind::OpenMpi, &[("UCX_TLS", "rc,self"), ("OMPI_MCA_btl", "^tcp"), ("ANGARA_DOMAIN", "d")]);
         assert!(all.contains("OMPI_MCA_pml=ucx ") && all.contains("ANGARA_DOMAIN= "), "{all}");
         assert!(!all.contains("UCX_TLS") && !all.contains("OMPI_MCA_btl"), "{all}");
     }

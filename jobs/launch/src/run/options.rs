@@ -227,8 +227,6 @@ words! {
         Intel = "intel",
         /// Open MPI.
         Openmpi = "openmpi",
-        /// MPICH and its kin, built to send through UCX.
-        Ucx = "ucx",
         /// The program has nothing to do with MPI.
         None = "none",
     }

@@ -45,7 +45,9 @@ pub(super) async fn at_the_end(
     }
     Some(match mpi {
         Some(kind) if plan.mpi.adapters.is_some() => Failed::runtime(
-            format!("{kind} sent its messages another way: no rank has opened its RDMA adapter of the emulated network"),
+            format!(
+                "{kind} sent its messages another way: no rank has opened its RDMA adapter of the emulated network"
+            ),
             "leave out what chooses another way, such as UCX_NET_DEVICES, MPIR_CVAR_CH4_NETMOD or OMPI_MCA_pml; -x \
              UCX_LOG_LEVEL=info has UCX say more",
         ),
@@ -56,7 +58,7 @@ pub(super) async fn at_the_end(
         ),
         None => Failed::runtime(
             format!("nothing has used the network, of which {} was asked", asked.join(", ")),
-            "compile the program with oshcc, or with an MPI library that uses libfabric; or leave the option out",
+            "compile the program with oshcc, or with an MPI library that uses libfabric or UCX; or leave the option out",
         ),
     })
 }

@@ -14,7 +14,7 @@ use crate::machine;
 use crate::mpi;
 use angara_abi::program_clock::PRELOADED;
 use angara_control::error::Failed;
-use angara_control::install;
+use angara_control::install::{self, ENV_PRELOAD};
 use angara_control::program::find_program;
 use angara_machine::Machine;
 use angara_net::torus::Shape;
@@ -40,8 +40,6 @@ pub const ENV_TABLE: &str = "ANGARA_COLLECTIVES_TABLE";
 
 /// What a seed draws unless the machine says another bound.
 const SEED_JITTER: &str = "jitter=200ns";
-/// Libraries that the loader puts before others.
-const ENV_PRELOAD: &str = "LD_PRELOAD";
 
 /// A job that makes sense, not yet tied to a daemon.
 pub struct JobPlan {
@@ -205,6 +203,12 @@ fn environment(
         ours.extend(mpi.preloaded()?);
     }
     ours.extend(mpi.adapters.clone());
+    if let Some(file) = ours.iter().find(|file| separates(file)) {
+        return Err(Failed::runtime(
+            format!("{} cannot be preloaded: its path has a blank or a colon", file.display()),
+            "put this installation, or the build, where the path has none",
+        ));
+    }
     if !ours.is_empty() {
         let others = args.variable(ENV_PRELOAD).filter(|others| !others.is_empty());
         let all: Vec<OsString> = ours.into_iter().map(PathBuf::into_os_string).chain(others).collect();
@@ -218,6 +222,11 @@ fn environment(
         env.extend(what_else_is_virtual(args));
     }
     Ok(env)
+}
+
+/// True if the loader would take a file's name for those of several.
+fn separates(file: &Path) -> bool {
+    file.as_os_str().as_encoded_bytes().iter().any(|byte| *byte == b':' || byte.is_ascii_whitespace())
 }
 
 /// With a file that is there, and can be found from anywhere.
