@@ -43,7 +43,7 @@ fn run(test: &Test, options: &[&str], program: &Path, arguments: &[&str]) -> Fin
     test.run(command(test, options, program, arguments))
 }
 
-/// A job of four on this path, and its report: `[from, to, class, operations, packets, flits, bytes, ...]` of each pair.
+/// A job of four on this path, and its report: bytes of each pair of PEs.
 fn reported(test: &Test, path: &str, options: &[&str], program: &Path, arguments: &[&str]) -> (Finished, Pairs) {
     let report = test.file("report.json");
     let ours = ["--path", path, "--report", report.to_str().expect("a name")];
@@ -52,10 +52,10 @@ fn reported(test: &Test, path: &str, options: &[&str], program: &Path, arguments
     let all: serde_json::Value = serde_json::from_str(&text).expect("a report is JSON");
     let pairs = all["pairs"].as_array().expect("pairs").iter();
     let number = |pair: &serde_json::Value, at: usize| pair[at].as_u64().expect("a number");
-    (done, Pairs(pairs.map(|pair| [number(pair, 0), number(pair, 1), number(pair, 6)]).collect()))
+    (done, Pairs(pairs.map(|pair| [number(pair, 0), number(pair, 1), number(pair, 6) + number(pair, 9)]).collect()))
 }
 
-/// Bytes from one PE to another, or got by one from another.
+/// Two PEs, and the bytes that the one has put to the other or got from it.
 struct Pairs(Vec<[u64; 3]>);
 
 impl Pairs {
@@ -166,6 +166,7 @@ fn what_would_go_past_the_network_is_refused() {
         for (own, why) in [
             (["-x", "UCX_TLS=rc,sm"], &["UCX_TLS=rc,sm", "by sm", "leave UCX_TLS out"][..]),
             (["-x", "ANGARA_NODE=1"], &["ANGARA_NODE=1", "--map"]),
+            (["--trace", "trace.json"], &["--trace", "calls of UCX are not noted"]),
             (["--clock", "virtual"], &["--clock virtual", "UCX", "leave --clock virtual out"]),
         ] {
             refused(&[options, &own].concat(), &program, &[], 2, why);

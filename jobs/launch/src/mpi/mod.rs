@@ -21,7 +21,7 @@ mod space;
 pub mod survey;
 pub mod ucx;
 
-use crate::run::options::{Clock, MpiArg, Options};
+use crate::run::options::{MpiArg, Options};
 use angara_abi::program_clock::PRELOADED_FOR_MPI;
 use angara_control::error::Failed;
 use angara_control::install;
@@ -116,9 +116,7 @@ impl MpiPlan {
     fn by_ucx(args: &Options, program: &Path, kind: LibraryKind, library: Option<Library>) -> Result<MpiPlan, Failed> {
         let given = |name: &str| args.variable(name);
         let elsewhere = ucx::is_elsewhere(given)?;
-        if args.clock == Clock::Virtual {
-            return Err(ucx::not_in_virtual_time(kind));
-        }
+        ucx::check(args, kind)?;
         let adapters = if elsewhere { None } else { Some(install::verbs_library()?) };
         let start = start(Some(kind), library.as_ref().map(|library| &*library.file))?;
         let mut env = ucx::variables(kind, given);

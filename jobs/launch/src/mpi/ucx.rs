@@ -3,6 +3,7 @@
 //! of a rank is its PE of the job.
 
 use super::library::LibraryKind;
+use crate::run::options::{Clock, Options};
 use angara_control::error::Failed;
 use angara_control::install::{self, ENV_PRELOAD};
 use angara_protocol::verbs::{ENV_DOMAIN, ENV_NODE};
@@ -128,16 +129,25 @@ pub fn find_here(variables: &mut [(OsString, OsString)]) {
     *value = text.split(':').map(here).collect::<Vec<_>>().join(":").into();
 }
 
-/// Returns why a job cannot be in virtual time.
-pub fn not_in_virtual_time(kind: LibraryKind) -> Failed {
-    Failed::usage(
-        format!(
-            "--clock virtual: the program's {kind} sends through UCX, to an RDMA adapter whose own thread serves it while \
-             the program computes, and no such thread has a virtual time"
-        ),
-        "leave --clock virtual out, or build the program with an MPI library that uses libfabric (pip install mpich has a \
-         compiler wrapper in its bin), or, for OpenSHMEM, with our oshcc",
-    )
+/// Fails where the options ask for what cannot be had with adapters.
+pub fn check(args: &Options, kind: LibraryKind) -> Result<(), Failed> {
+    if args.clock == Clock::Virtual {
+        return Err(Failed::usage(
+            format!(
+                "--clock virtual: the program's {kind} sends through UCX, to an RDMA adapter whose own thread serves it while \
+                 the program computes, and no such thread has a virtual time"
+            ),
+            "leave --clock virtual out, or build the program with an MPI library that uses libfabric (pip install mpich has \
+             a compiler wrapper in its bin), or, for OpenSHMEM, with our oshcc",
+        ));
+    }
+    if args.trace.is_some() {
+        return Err(Failed::usage(
+            format!("--trace: the program's {kind} sends through UCX, and calls of UCX are not noted"),
+            "leave --trace out; --capture has every packet of the ring path",
+        ));
+    }
+    Ok(())
 }
 
 #[cfg(test)]
