@@ -4,7 +4,6 @@
 //! interface is `libmpi_abi.so`. So the program's own loader says which file it would load, and the file says whose it is.
 
 use super::elf;
-use super::reach::shmem_reaches_ucx;
 use angara_control::error::Failed;
 use angara_control::install;
 use angara_protocol::launch::ENV_JOB;
@@ -96,8 +95,11 @@ const SYSTEM: [&str; 9] = [
 const MPI: [&str; 6] = ["libmpi", "libmpi_abi", "libmpich", "libmpi_cray", "libmpi_mt", "libmpi_ilp64"];
 /// The same of OpenSHMEM.
 const SHMEM: [&str; 3] = ["libsma", OSHMEM, "libangara"];
-/// That of Open MPI.
+/// That of Open MPI, and the part of it that uses UCX.
 const OSHMEM: &str = "liboshmem";
+const OSHMEM_UCX: &str = "mca_spml_ucx.so";
+/// Directories below that of Open MPI's library in which its parts may lie.
+const DEPTH: u32 = 3;
 
 /// Looks at `program`. `variables` are those that its processes will have and this one has not.
 pub fn linked(program: &Path, variables: &[(OsString, OsString)]) -> Result<Linked, Failed> {
@@ -120,7 +122,7 @@ pub fn linked_by(
     if let Some(other) = all.iter().find(|(name, file)| is_other_shmem(name, file.as_deref())) {
         return match other {
             (name, None) => Err(not_found(program, name)),
-            (_, Some(file)) if stem(&other.0) == OSHMEM && shmem_reaches_ucx(file) => {
+            (_, Some(file)) if stem(&other.0) == OSHMEM && has_component(file, OSHMEM_UCX) => {
                 Ok(Linked::Oshmem(Library { kind: LibraryKind::OpenMpi, file: file.clone() }))
             }
             (_, Some(file)) => Err(other_shmem(program, file)),
@@ -199,6 +201,24 @@ pub fn lacks_ours(program: &Path, variables: &[(OsString, OsString)]) -> bool {
     let ours = |name: &str| matches!(stem(name), "libsma" | "libangara");
     let Some(loader) = elf.loader.filter(|_| elf.needed.iter().any(|name| ours(name))) else { return false };
     listed(&loader, program, variables).iter().any(|(name, file)| ours(name) && file.is_none())
+}
+
+/// True if the Open MPI, or its OpenSHMEM, in the file `library` has this part, which is a file of its own.
+pub fn has_component(library: &Path, component: &str) -> bool {
+    let dir = std::fs::canonicalize(library).ok().and_then(|file| file.parent().map(Path::to_path_buf));
+    let inside = |dir: PathBuf| std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut places: Vec<PathBuf> = dir.into_iter().flat_map(inside).filter(|path| is_open_mpis(path)).collect();
+    for _ in 0..DEPTH {
+        if places.iter().any(|dir| dir.join(component).exists()) {
+            return true;
+        }
+        places = places.into_iter().filter(|path| path.is_dir()).flat_map(inside).collect();
+    }
+    false
+}
+
+fn is_open_mpis(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("openmpi"))
 }
 
 /// Every library that `library` would bring along, as [`listed`] has it.

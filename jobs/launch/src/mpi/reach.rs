@@ -1,11 +1,10 @@
 //! Ways from an MPI library to libfabric or to UCX, without which its messages cannot go over the emulated network.
 
 use super::elf;
-use super::library::{Library, LibraryKind, dependencies};
+use super::library::{Library, LibraryKind, dependencies, has_component};
 use angara_control::error::Failed;
 use std::ffi::OsString;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// What begins the name of the file that all of them share.
 const FABRIC: &str = "libfabric.so";
@@ -15,11 +14,8 @@ const BUILT_IN: &str = "FI_PROVIDER_PATH";
 const COMPONENT: &str = "mca_mtl_ofi.so";
 /// What begins the name of UCX's file.
 const UCX: &str = "libucp.so";
-/// The parts of Open MPI, and of its OpenSHMEM, that use UCX.
+/// The part of Open MPI that uses UCX.
 const UCX_COMPONENT: &str = "mca_pml_ucx.so";
-const UCX_SHMEM_COMPONENT: &str = "mca_spml_ucx.so";
-/// Directories below the library's own in which that part may lie.
-const DEPTH: u32 = 3;
 /// Beginnings of the text in which MPICH says by what it was configured to reach others.
 const DEVICES: [&str; 2] = ["ch3:", "ch4:"];
 /// Longest such text.
@@ -38,32 +34,10 @@ pub fn reaches_ucx(library: &Library, variables: &[(OsString, OsString)]) -> boo
         || library.kind == LibraryKind::OpenMpi && has_component(&library.file, UCX_COMPONENT)
 }
 
-/// True if the OpenSHMEM in this file is one of Open MPI's that can use UCX.
-pub fn shmem_reaches_ucx(file: &Path) -> bool {
-    has_component(file, UCX_SHMEM_COMPONENT)
-}
-
 /// True if it names libfabric among its constants.
 fn names_fabric(file: &Path) -> bool {
     let names = |text: &str| text.starts_with(FABRIC) || text == BUILT_IN;
     elf::texts(file, |texts| texts.filter(|text| names(text)).count() > 0).unwrap_or(false)
-}
-
-fn has_component(library: &Path, component: &str) -> bool {
-    let dir = fs::canonicalize(library).ok().and_then(|file| file.parent().map(Path::to_path_buf));
-    let inside = |dir: PathBuf| fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
-    let mut places: Vec<PathBuf> = dir.into_iter().flat_map(inside).filter(|path| is_open_mpis(path)).collect();
-    for _ in 0..DEPTH {
-        if places.iter().any(|dir| dir.join(component).exists()) {
-            return true;
-        }
-        places = places.into_iter().filter(|path| path.is_dir()).flat_map(inside).collect();
-    }
-    false
-}
-
-fn is_open_mpis(path: &Path) -> bool {
-    path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("openmpi"))
 }
 
 /// Returns what is wrong with a library that does not reach the network, and what to take instead.
