@@ -1,6 +1,7 @@
 //! Programs of libraries that send through UCX, on emulated RDMA adapters: Debian's MPICH, Open MPI where it is asked for UCX,
 //! and its OpenSHMEM.
 
+use angara_tests::cluster::{Cluster, Hosts};
 use angara_tests::mpi::compile;
 use angara_tests::process::{PATIENCE, poll_until};
 use angara_tests::{Finished, Test, tools};
@@ -150,6 +151,25 @@ fn programs_of_open_mpis_openshmem_run_on_adapters() {
             test.assert_clean();
         }
     }
+}
+
+#[test]
+fn ranks_of_several_hosts_have_adapters_too() {
+    let test = Test::new("ucx-hosts");
+    if !libraries().iter().any(|library| library.wrapper == "mpicc.mpich") {
+        return;
+    }
+    let cluster = Cluster::start(&test, "2x2", Hosts::loopback(2), &[]);
+    let program = compile(&test, "ring", "mpicc.mpich");
+    let before = cluster.status(0).peers[0].sent.datagrams;
+    let mut command = cluster.run(&["-n", "4", "--timeout", "200"], &program);
+    command.stdin(Stdio::null());
+    let done = test.run(command).success();
+    assert_eq!(done.stdout.matches("1 on its node").count(), 4, "{done}");
+    let crossed = cluster.status(0).peers[0].sent.datagrams - before;
+    assert!(crossed > 100, "{crossed} datagrams");
+    cluster.shutdown();
+    test.assert_clean();
 }
 
 #[test]

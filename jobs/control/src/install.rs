@@ -221,6 +221,11 @@ mod tests {
         make("tree/lib/angara/libibverbs.so.1");
         assert_eq!(verbs_library_of(&root.join("flat")), Some(root.join("flat/libangara-verbs")));
         assert_eq!(verbs_library_of(&root.join("tree/bin")), Some(root.join("tree/lib/angara/libibverbs.so.1")));
+        for (file, is) in
+            [("/x/libangara-verbs", true), ("/x/lib/angara/libibverbs.so.1", true), ("/x/libibverbs.so.1", false)]
+        {
+            assert_eq!(is_verbs_library(Path::new(file)), is, "{file}");
+        }
         // No build of cargo: the examples of a checkout somewhere are none of its business.
         assert_eq!(checkout(&root.join("flat")), None);
         std::fs::remove_dir_all(root).unwrap();
