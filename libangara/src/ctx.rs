@@ -6,7 +6,7 @@ use crate::driver::Adapter;
 use crate::engine::{Amo, Engines, Mode, Profile, Strided, Transfer, forward, load};
 use crate::error::Result;
 use angara_abi::account::{Class, Traffic};
-use angara_abi::desc::{Descriptor, Place};
+use angara_abi::desc::{Descriptor, Place, Region};
 use angara_abi::job::Reach;
 use std::sync::Arc;
 
@@ -248,6 +248,16 @@ impl Ctx {
     /// Counts a put of `len` bytes to `pe` that went another way.
     pub(crate) fn count_put(&self, class: Class, pe: usize, place: Place, len: usize) {
         self.engines.direct.count(Transfer { class, pe, place, len }, Traffic::put(len));
+    }
+
+    /// Counts what a library above this one has written to memory of `pe` ([`Class::Put`]), or read from it ([`Class::Get`]), by
+    /// a copy of its own: as if it had gone by this context. Nothing, if there is no such PE.
+    pub fn count_copy(&self, class: Class, pe: usize, len: usize) {
+        let traffic = if class == Class::Get { Traffic::get(len) } else { Traffic::put(len) };
+        if self.engines.check(pe).is_ok() {
+            let place = Place { region: Region::Heap, offset: 0 };
+            self.engines.direct.count(Transfer { class, pe, place, len }, traffic);
+        }
     }
 
     /// [`Ctx::put`] by the adapter, however `pe` is reached: what a packet carries, its last word included, is stored as

@@ -194,8 +194,8 @@ impl Job {
         }
         self.adapter.memory.peers.address(pe, place, 1)
     }
-    /// The memory that holds the heaps of all PEs of an open job ([`crate::open`]), and where the first byte of mine is in it:
-    /// offset 0 of [`Region::Heap`].
+    /// The memory that holds the heaps of all PEs, if another process has made it, and where the first byte of mine is in it: offset 0
+    /// of [`Region::Heap`].
     pub fn heap_fd(&self) -> Option<(BorrowedFd<'_>, u64)> {
         let fd = self.adapter.memory.heap_fd.as_ref()?;
         Some((fd.as_fd(), (self.my_pe() * self.geometry().heap_stride) as u64))

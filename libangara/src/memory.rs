@@ -275,7 +275,7 @@ pub(crate) struct Memory {
     /// Kept mapped: `peers` points into them.
     pub(crate) targets: Targets,
     _heap: Mapping,
-    /// Descriptor of the heap arena, in an open job.
+    /// Descriptor of the heap arena, if a daemon has given it.
     pub(crate) heap_fd: Option<OwnedFd>,
     _statics: Option<Mapping>,
 }
@@ -448,7 +448,6 @@ impl Memory {
             }
         };
         let (heap_fd, heap) = given.heap(total(geometry.heap_stride, "heap arena")?, me * geometry.heap_stride)?;
-        let is_open = geometry.open;
         let parts = Parts {
             targets: given.read_only(FdRole::Targets, "target table", Targets::bytes(pes))?,
             sync: given.shared(FdRole::Sync, "synchronisation page", SyncPage::bytes(pes))?,
@@ -476,7 +475,7 @@ impl Memory {
             }
             false => None,
         };
-        let memory = Memory { heap_fd: Some(heap_fd).filter(|_| is_open), ..Memory::build(me, parts, segments)? };
+        let memory = Memory { heap_fd: Some(heap_fd), ..Memory::build(me, parts, segments)? };
         Ok((memory, Device { channel, csr, doorbell }, clock))
     }
 

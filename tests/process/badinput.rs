@@ -214,7 +214,7 @@ fn a_program_of_another_library() {
     let test = Test::new("bad-library");
     let here = test.file(".").display().to_string();
     let program = |library: &str, text: &str| {
-        let source = format!("const char text[] = \"{text}\";\nconst char device[] = \"ch4:ucx\";\n");
+        let source = format!("const char text[] = \"{text}\";\nconst char device[] = \"ch3:sock\";\n");
         cc(&test, library, &source, &["-shared", "-fPIC", &format!("-Wl,-soname,{library}")]);
         let options = ["-Wl,--no-as-needed", &format!("-l:{library}"), "-L.", &format!("-Wl,-rpath,{here}")];
         cc(&test, "program", "#include <stdio.h>\nint main(void) { return puts(\"started\") < 0; }\n", &options)
@@ -222,7 +222,7 @@ fn a_program_of_another_library() {
     for (library, text, parts) in [
         ("libsma.so", "Sandia OpenSHMEM", ["another OpenSHMEM", "oshcc"]),
         ("liboshmem.so.40", "Open MPI", ["another OpenSHMEM", "oshcc"]),
-        ("libmpi.so.12", "MPICH Version: %s", ["MPICH, configured as ch4:ucx", "pip install mpich"]),
+        ("libmpi.so.12", "MPICH Version: %s", ["MPICH, configured as ch3:sock", "pip install mpich"]),
     ] {
         let mut command = test.angara(["run", "-n", "2"]);
         command.arg(program(library, text));

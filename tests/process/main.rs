@@ -69,6 +69,7 @@ mod strangers;
 mod sweep;
 mod timeline;
 mod top;
+mod ucx;
 mod verbs;
 mod verbs_programs;
 mod virtual_anywhere;

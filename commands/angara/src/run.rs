@@ -106,7 +106,8 @@ pub struct RunArgs {
     /// offers no launcher of MPI
     #[arg(long, value_parser = word::<MpiArg>(), value_name = "LIBRARY", default_value_t = MpiArg::Auto, hide_possible_values = true)]
     mpi: MpiArg,
-    /// Symmetric heap per PE, such as 64M or 1.5G [default: $SHMEM_SYMMETRIC_SIZE, or 256M (MPI: 64M) where memory allows]
+    /// Symmetric heap per PE, such as 64M or 1.5G [default: $SHMEM_SYMMETRIC_SIZE, or 256M (MPI: 64M, through UCX 96M) where
+    /// memory allows]
     #[arg(long, value_name = "BYTES", value_parser = parse_size)]
     heap: Option<u64>,
     /// PEs may be programs for x86-64 and for aarch64, in one job. Static variables are not symmetric then, only the heap is;

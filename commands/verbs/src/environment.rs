@@ -1,6 +1,7 @@
 //! The environment of RDMA programs: what has the loader put our library before libibverbs, and what that library reads.
 
 use angara_control::error::Failed;
+use angara_control::install::ENV_PRELOAD;
 use angara_net::torus::Shape;
 use angara_net::words;
 use angara_protocol::launch::ENV_RUNTIME_DIR;
@@ -12,8 +13,6 @@ use std::ffi::{OsStr, OsString};
 use std::fmt::Write;
 use std::path::Path;
 
-/// Libraries that the loader puts before others, separated by colons or blanks.
-const ENV_PRELOAD: &str = "LD_PRELOAD";
 /// Longest name of a domain.
 const DOMAIN_MAX: usize = 64;
 

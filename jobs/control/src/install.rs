@@ -58,6 +58,9 @@ pub fn provider_dir(bin: &Path) -> Option<PathBuf> {
     beside(bin, "lib/libfabric", "lib/libfabric", PROVIDER)
 }
 
+/// Libraries that the loader puts before others, separated by colons or blanks.
+pub const ENV_PRELOAD: &str = "LD_PRELOAD";
+
 /// Libraries that are preloaded, by their names without `.so`.
 pub fn preloaded(name: &str) -> Result<PathBuf, Failed> {
     let bin = bin_dir()?;
@@ -78,6 +81,11 @@ pub fn verbs_library() -> Result<PathBuf, Failed> {
             build_hint_for(&bin, VERBS_PACKAGE),
         )
     })
+}
+
+/// True if a file has the name of that library in one layout or the other.
+pub fn is_verbs_library(file: &Path) -> bool {
+    file.ends_with(VERBS_BUILT) || file.ends_with(VERBS_INSTALLED)
 }
 
 fn verbs_library_of(bin: &Path) -> Option<PathBuf> {
@@ -213,6 +221,11 @@ mod tests {
         make("tree/lib/angara/libibverbs.so.1");
         assert_eq!(verbs_library_of(&root.join("flat")), Some(root.join("flat/libangara-verbs")));
         assert_eq!(verbs_library_of(&root.join("tree/bin")), Some(root.join("tree/lib/angara/libibverbs.so.1")));
+        for (file, is) in
+            [("/x/libangara-verbs", true), ("/x/lib/angara/libibverbs.so.1", true), ("/x/libibverbs.so.1", false)]
+        {
+            assert_eq!(is_verbs_library(Path::new(file)), is, "{file}");
+        }
         // No build of cargo: the examples of a checkout somewhere are none of its business.
         assert_eq!(checkout(&root.join("flat")), None);
         std::fs::remove_dir_all(root).unwrap();

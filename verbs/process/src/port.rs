@@ -141,8 +141,9 @@ impl Port {
         let at = job.locate(job.heap(), bytes).ok_or_else(|| {
             let here = job.heap_len() >> 20;
             format!(
-                "seats of this domain have {here} MiB, an adapter needs {}: use a domain of its own (ANGARA_DOMAIN)",
-                bytes >> 20
+                "seats here have {here} MiB, an adapter needs {0}: start with --heap {0}M or more, or use a domain of its \
+                 own (ANGARA_DOMAIN)",
+                bytes.div_ceil(1 << 20)
             )
         })?;
         let mail = Mailbox::open(job.clone(), at).map_err(|e| e.to_string())?;
@@ -320,7 +321,11 @@ impl Port {
                 Err(error) => self.not_copied(&error),
             },
             (None, Some(pid)) => match copies::copy_ending(pid, place, own, at.writes()) {
-                Ok(()) => Copied::Done,
+                Ok(()) => {
+                    let class = if at.writes() { Class::Put } else { Class::Get };
+                    self.job.ctx().count_copy(class, at.peer.seat as usize, at.len as usize);
+                    Copied::Done
+                }
                 Err(_) => Copied::Fault,
             },
             (None, None) => Copied::NotHere,
@@ -534,6 +539,7 @@ impl Network for Port {
     }
     fn fetch(&mut self, from: Peer, pieces: &[Piece], own: &[Piece]) -> Copied {
         let Some(way) = self.way_to(from) else { return Copied::NotHere };
+        let len = own.iter().map(|piece| piece.len).sum();
         if let Some(theirs) = way.offsets(pieces).filter(|_| self.has(own)) {
             if let Err(error) = self.get_exchanged(from.seat as usize, theirs, own) {
                 return self.not_copied(&error);
@@ -543,8 +549,9 @@ impl Network for Port {
             if copies::copy(pid, pieces, own, false).is_err() {
                 return Copied::Fault;
             }
+            self.job.ctx().count_copy(Class::Get, from.seat as usize, len as usize);
         }
-        self.counters.received.add(own.iter().map(|piece| piece.len).sum());
+        self.counters.received.add(len);
         Copied::Done
     }
     fn has_place(&self, key: u32) -> bool {

@@ -1,4 +1,5 @@
-//! Taking the adapters of this process: at first use, and until it ends.
+//! Taking the adapters of this process: at first use, and until it ends. Each is a seat of a domain; a process that
+//! `angara run` has started has one, and that is its PE.
 
 use crate::adapter::Adapter;
 use crate::agent;
@@ -6,8 +7,10 @@ use crate::memory::Own;
 use crate::port::Port;
 use crate::settings::{MemoryTier, Settings};
 use angara::open::{ENV_DOMAIN, Join};
+use angara::{Job, Launch};
 use angara_hca::{Copies, Hca};
-use angara_protocol::verbs::DOMAIN;
+use angara_protocol::launch::LaunchError;
+use angara_protocol::verbs::{DOMAIN, ENV_NODE};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Adapters of the process with this number; a child that was forked needs its own.
@@ -50,26 +53,11 @@ fn take_all() -> Taken {
 }
 
 fn take(settings: &Settings, index: usize, node: Option<u32>) -> Result<&'static Adapter, String> {
-    let mut join = Join::from_env(Port::SEAT).map_err(|e| e.to_string())?;
-    // For everybody, since whoever comes first decides.
-    join.registered = Port::AREA;
-    if std::env::var_os(ENV_DOMAIN).is_none_or(|name| name.is_empty()) {
-        // Programs of MPI are in another one, whose seats have other sizes.
-        join.domain = DOMAIN.into();
-    }
-    // Ranks of a launcher spread processes; a node that was asked for is more than that.
-    join.hint = node.or(join.hint);
-    let by_network = join.path == angara_protocol::msg::Path::Ring;
-    let job = Arc::new(join.join().map_err(|e| e.to_string())?.job);
+    let job = Arc::new(match launch()? {
+        Some(launch) => as_pe(&launch, node)?,
+        None => in_domain(node)?,
+    });
     let here = job.pe_entry(job.my_pe()).node;
-    if let Some(node) = node.filter(|node| *node != here) {
-        job.detach();
-        let nodes = job.geometry().shape.nodes() as u32;
-        return Err(match node < nodes {
-            true => format!("no adapter at node {node}: it is another host's, or all of its seats are taken"),
-            false => format!("there is no node {node}: the torus has {nodes}, from 0"),
-        });
-    }
     if settings.memory != MemoryTier::Agent {
         // SAFETY: a number and four words. With Yama, others of this user may copy from and to this process from now on.
         unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY, 0, 0, 0) };
@@ -109,11 +97,56 @@ fn take(settings: &Settings, index: usize, node: Option<u32>) -> Result<&'static
     let says = Some(name.clone()).filter(|_| settings.is_verbose);
     let hca = Hca::new(port, Own::new(area, says), Box::new(random));
     let adapter: &'static Adapter =
-        Box::leak(Box::new(Adapter::new(hca, name, settings.link, job, by_network || copies == Copies::Nothing)));
+        Box::leak(Box::new(Adapter::new(hca, name, settings.link, job, copies != Copies::All)));
     agent::start(adapter).map_err(|e| format!("no thread for {}: {e}", adapter.name()))?;
     // SAFETY: a function without arguments, of a library that stays loaded.
     unsafe { libc::atexit(at_exit) };
     Ok(adapter)
+}
+
+/// The PE that this process is to be, if `angara run` has started it and nobody has named a domain.
+fn launch() -> Result<Option<Launch>, String> {
+    if std::env::var_os(ENV_DOMAIN).is_some_and(|name| !name.is_empty()) {
+        return Ok(None);
+    }
+    match Launch::from_env() {
+        Ok(launch) => Ok(Some(launch)),
+        Err(LaunchError::NoLauncher) => Ok(None),
+        Err(other) => Err(other.to_string()),
+    }
+}
+
+/// A place in the job of a launcher: its adapter is where its PE is.
+fn as_pe(launch: &Launch, node: Option<u32>) -> Result<Job, String> {
+    let job = Job::attach(launch, &[]).map_err(|e| e.to_string())?;
+    let here = job.pe_entry(job.my_pe()).node;
+    match node.filter(|node| *node != here) {
+        None => Ok(job),
+        Some(node) => {
+            job.detach();
+            Err(format!("{ENV_NODE}={node}: PE {} of the job is at node {here}; --map places PEs", launch.pe))
+        }
+    }
+}
+
+/// A seat of a domain, at this node if one is given.
+fn in_domain(node: Option<u32>) -> Result<Job, String> {
+    let mut join = Join::from_env(Port::SEAT).map_err(|e| e.to_string())?;
+    if std::env::var_os(ENV_DOMAIN).is_none_or(|name| name.is_empty()) {
+        // Programs of MPI are in another one, whose seats have other sizes.
+        join.domain = DOMAIN.into();
+    }
+    // Ranks of a launcher spread processes; a node that was asked for is more than that.
+    join.hint = node.or(join.hint);
+    let job = join.join().map_err(|e| e.to_string())?.job;
+    let here = job.pe_entry(job.my_pe()).node;
+    let Some(node) = node.filter(|node| *node != here) else { return Ok(job) };
+    job.detach();
+    let nodes = job.geometry().shape.nodes() as u32;
+    Err(match node < nodes {
+        true => format!("no adapter at node {node}: it is another host's, or all of its seats are taken"),
+        false => format!("there is no node {node}: the torus has {nodes}, from 0"),
+    })
 }
 
 /// The program ends in order: peers are told now, and not when the connection closes.

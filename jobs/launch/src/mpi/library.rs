@@ -73,6 +73,8 @@ pub enum Linked {
     Mpi(Library),
     /// It is linked with our OpenSHMEM or driver, and not with MPI.
     Shmem,
+    /// It is linked with Open MPI's OpenSHMEM, which has a way to our network.
+    Oshmem(Library),
     /// Neither: it may yet start or load an MPI program, as a shell or Python does.
     Unknown,
 }
@@ -92,7 +94,12 @@ const SYSTEM: [&str; 9] = [
 /// Names, before `.so`, of libraries that are MPI, and not only made for it.
 const MPI: [&str; 6] = ["libmpi", "libmpi_abi", "libmpich", "libmpi_cray", "libmpi_mt", "libmpi_ilp64"];
 /// The same of OpenSHMEM.
-const SHMEM: [&str; 3] = ["libsma", "liboshmem", "libangara"];
+const SHMEM: [&str; 3] = ["libsma", OSHMEM, "libangara"];
+/// That of Open MPI, and the part of it that uses UCX.
+const OSHMEM: &str = "liboshmem";
+const OSHMEM_UCX: &str = "mca_spml_ucx.so";
+/// Directories below that of Open MPI's library in which its parts may lie.
+const DEPTH: u32 = 3;
 
 /// Looks at `program`. `variables` are those that its processes will have and this one has not.
 pub fn linked(program: &Path, variables: &[(OsString, OsString)]) -> Result<Linked, Failed> {
@@ -113,7 +120,13 @@ pub fn linked_by(
     }
     let all = listed(loader, program, variables);
     if let Some(other) = all.iter().find(|(name, file)| is_other_shmem(name, file.as_deref())) {
-        return Err(other_shmem(program, other));
+        return match other {
+            (name, None) => Err(not_found(program, name)),
+            (_, Some(file)) if stem(&other.0) == OSHMEM && has_component(file, OSHMEM_UCX) => {
+                Ok(Linked::Oshmem(Library { kind: LibraryKind::OpenMpi, file: file.clone() }))
+            }
+            (_, Some(file)) => Err(other_shmem(program, file)),
+        };
     }
     let shmem = || needed.iter().any(|name| SHMEM.contains(&stem(name)));
     let direct = needed.iter().any(|name| MPI.contains(&stem(name)));
@@ -150,7 +163,7 @@ pub fn is_mpi(file: &Path) -> bool {
 /// True if a library is an OpenSHMEM, and not ours. One that is not found may be ours if it is called like it.
 fn is_other_shmem(name: &str, file: Option<&Path>) -> bool {
     match (stem(name), file) {
-        ("liboshmem", _) => true,
+        (OSHMEM, _) => true,
         ("libsma", Some(file)) => !is_ours(file),
         _ => false,
     }
@@ -170,11 +183,14 @@ fn contains(bytes: &[u8], part: &[u8]) -> bool {
     memchr::memmem::find(bytes, part).is_some()
 }
 
-fn other_shmem(program: &Path, (name, file): &(String, Option<PathBuf>)) -> Failed {
-    let file = file.as_ref().map_or(name.clone(), |file| file.display().to_string());
+fn other_shmem(program: &Path, file: &Path) -> Failed {
     let oshcc = install::bin_dir().map_or("oshcc".into(), |bin| bin.join("oshcc").display().to_string());
     Failed::runtime(
-        format!("{} is linked with {file}, another OpenSHMEM, which knows nothing of our network", program.display()),
+        format!(
+            "{} is linked with {}, another OpenSHMEM, which knows nothing of our network",
+            program.display(),
+            file.display()
+        ),
         format!("compile it with {oshcc}; or start it with the launcher of that library"),
     )
 }
@@ -185,6 +201,24 @@ pub fn lacks_ours(program: &Path, variables: &[(OsString, OsString)]) -> bool {
     let ours = |name: &str| matches!(stem(name), "libsma" | "libangara");
     let Some(loader) = elf.loader.filter(|_| elf.needed.iter().any(|name| ours(name))) else { return false };
     listed(&loader, program, variables).iter().any(|(name, file)| ours(name) && file.is_none())
+}
+
+/// True if the Open MPI, or its OpenSHMEM, in the file `library` has this part, which is a file of its own.
+pub fn has_component(library: &Path, component: &str) -> bool {
+    let dir = std::fs::canonicalize(library).ok().and_then(|file| file.parent().map(Path::to_path_buf));
+    let inside = |dir: PathBuf| std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut places: Vec<PathBuf> = dir.into_iter().flat_map(inside).filter(|path| is_open_mpis(path)).collect();
+    for _ in 0..DEPTH {
+        if places.iter().any(|dir| dir.join(component).exists()) {
+            return true;
+        }
+        places = places.into_iter().filter(|path| path.is_dir()).flat_map(inside).collect();
+    }
+    false
+}
+
+fn is_open_mpis(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("openmpi"))
 }
 
 /// Every library that `library` would bring along, as [`listed`] has it.

@@ -3,8 +3,8 @@
 //! [`library`] and [`python`] recognise the library by [`elf`] files. MPICH and Intel MPI ask the launcher over PMI-1, which
 //! [`server`] speaks by the rules of [`space`], to other hosts by [`relay`]; their ranks are processes as those of every job. Open MPI knows PMIx alone, so
 //! its own `mpirun` starts the processes, see [`mpirun`], each through a hidden mode of this program, [`rank`]. Messages go over
-//! the emulated network by a provider of libfabric, which [`provider`] names to the library; [`reach`] tells which libraries
-//! have nothing to do with libfabric. [`survey`] is for `angara doctor`.
+//! the emulated network by a provider of libfabric, which [`provider`] names to the library, or by RDMA adapters, to which [`ucx`]
+//! leads those that send through UCX; [`reach`] tells which libraries have to do with either. [`survey`] is for `angara doctor`.
 
 pub mod elf;
 mod leftovers;
@@ -19,11 +19,13 @@ pub mod relay;
 pub mod server;
 mod space;
 pub mod survey;
+pub mod ucx;
 
 use crate::run::options::{MpiArg, Options};
 use angara_abi::program_clock::PRELOADED_FOR_MPI;
 use angara_control::error::Failed;
 use angara_control::install;
+use angara_protocol::env::DEFAULT_HEAP;
 use library::{Library, LibraryKind, Linked, linked};
 pub use space::Told;
 use std::ffi::OsString;
@@ -57,52 +59,83 @@ pub struct MpiPlan {
     pub library: Option<Library>,
     /// Variables for the program.
     pub env: Vec<(OsString, OsString)>,
-    /// The user has named another provider, so that messages go another way.
+    /// The user has named another provider, or other transports, so that messages go another way.
     pub elsewhere: bool,
+    /// The library of RDMA programs, if messages go by way of UCX and adapters.
+    pub adapters: Option<PathBuf>,
 }
 
 impl MpiPlan {
     /// For `program`, as the options ask for it.
     pub fn new(args: &Options, program: &Path) -> Result<MpiPlan, Failed> {
-        let (kind, file) = match args.mpi {
-            MpiArg::None => return Ok(MpiPlan::none(args, program)),
-            MpiArg::Mpich => (Some(LibraryKind::Mpich), None),
-            MpiArg::Intel => (Some(LibraryKind::Intel), None),
-            // What the file says is of use, but it need not say anything.
-            MpiArg::Openmpi => {
-                (Some(LibraryKind::OpenMpi), recognise(args, program).ok().flatten().map(|library| library.file))
-            }
-            MpiArg::Auto => match linked(program, &args.env)? {
+        if args.mpi == MpiArg::None {
+            return Ok(MpiPlan::none(args, program));
+        }
+        let found = linked(program, &args.env);
+        let is_oshmem = matches!(found, Ok(Linked::Oshmem(_)));
+        let (kind, file) = match (named(args.mpi), found) {
+            (None, found) => match found? {
                 Linked::Shmem => return Ok(MpiPlan::none(args, program)),
-                Linked::Mpi(Library { kind, file }) => (Some(kind), Some(file)),
-                Linked::Unknown => in_python(args, program).map(|library| (library.kind, library.file)).unzip(),
-            },
+                Linked::Mpi(library) | Linked::Oshmem(library) => Some(library),
+                Linked::Unknown => in_python(args, program),
+            }
+            .map(|library| (library.kind, library.file))
+            .unzip(),
+            // What the file says is of use, but it need not say anything.
+            (Some(kind), found) => {
+                let library = match found {
+                    Ok(Linked::Mpi(library) | Linked::Oshmem(library)) => Some(library),
+                    _ => in_python(args, program),
+                };
+                (Some(kind), library.filter(|library| library.kind == kind).map(|library| library.file))
+            }
         };
         let given = |name: &str| args.variable(name);
-        let elsewhere = provider::is_another(given);
         if let Some(kind) = kind {
             refuse(args, kind)?;
-            if !elsewhere {
-                provider::check(kind)?;
+            let library = file.clone().map(|file| Library { kind, file });
+            if is_oshmem || by_way_of_ucx(args, kind, library.as_ref()) {
+                return MpiPlan::by_ucx(args, program, kind, library);
             }
         }
-        let start = match kind {
-            Some(LibraryKind::OpenMpi) => Start::Mpirun(mpirun::find(file.as_deref())?),
-            // Whoever does not ask pays next to nothing.
-            _ => Start::Pmi,
-        };
+        let elsewhere = provider::is_another(given);
+        if let Some(kind) = kind.filter(|_| !elsewhere) {
+            provider::check(kind)?;
+        }
+        let start = start(kind, file.as_deref())?;
         let library = kind.zip(file).map(|(kind, file)| Library { kind, file });
         if let Some(library) = library.as_ref().filter(|library| !elsewhere && !reach::reaches(library, &args.env)) {
             return Err(reach::unreachable(library));
         }
         let mut env = provider::variables(provider::directory(), given);
         env.extend(library_path(args, program));
-        Ok(MpiPlan { start, kind, library, env, elsewhere })
+        Ok(MpiPlan { start, kind, library, env, elsewhere, adapters: None })
+    }
+
+    /// For a program whose library sends through UCX.
+    fn by_ucx(args: &Options, program: &Path, kind: LibraryKind, library: Option<Library>) -> Result<MpiPlan, Failed> {
+        let given = |name: &str| args.variable(name);
+        let elsewhere = ucx::is_elsewhere(given)?;
+        ucx::check(args, kind)?;
+        let adapters = if elsewhere { None } else { Some(install::verbs_library()?) };
+        let start = start(Some(kind), library.as_ref().map(|library| &*library.file))?;
+        let mut env = ucx::variables(kind, given);
+        env.extend(library_path(args, program));
+        Ok(MpiPlan { start, kind: Some(kind), library, env, elsewhere, adapters })
+    }
+
+    /// Heap of a PE unless the user says otherwise.
+    pub fn heap(&self) -> u64 {
+        match (self.kind, &self.adapters) {
+            (None, _) => DEFAULT_HEAP,
+            (Some(_), None) => HEAP,
+            (Some(_), Some(_)) => ucx::HEAP,
+        }
     }
 
     fn none(args: &Options, program: &Path) -> MpiPlan {
         let env = library_path(args, program).into_iter().collect();
-        MpiPlan { start: Start::Plain, kind: None, library: None, env, elsewhere: false }
+        MpiPlan { start: Start::Plain, kind: None, library: None, env, elsewhere: false, adapters: None }
     }
 }
 
@@ -139,6 +172,34 @@ impl MpiPlan {
     }
 }
 
+/// The library that the user has named.
+fn named(library: MpiArg) -> Option<LibraryKind> {
+    match library {
+        MpiArg::Auto | MpiArg::None => None,
+        MpiArg::Mpich => Some(LibraryKind::Mpich),
+        MpiArg::Intel => Some(LibraryKind::Intel),
+        MpiArg::Openmpi => Some(LibraryKind::OpenMpi),
+    }
+}
+
+/// How processes of a library become ranks.
+fn start(kind: Option<LibraryKind>, library: Option<&Path>) -> Result<Start, Failed> {
+    Ok(match kind {
+        Some(LibraryKind::OpenMpi) => Start::Mpirun(mpirun::find(library)?),
+        // Whoever does not ask pays next to nothing.
+        _ => Start::Pmi,
+    })
+}
+
+/// True if messages of a library will go through UCX: its user asks for that, or it has no way to libfabric.
+fn by_way_of_ucx(args: &Options, kind: LibraryKind, library: Option<&Library>) -> bool {
+    let is_asked = ucx::is_asked(kind, |name| args.variable(name));
+    match library {
+        None => is_asked,
+        Some(library) => (is_asked || !reach::reaches(library, &args.env)) && reach::reaches_ucx(library, &args.env),
+    }
+}
+
 /// Where the loader finds our libraries behind all other places, if the program needs one and was moved away from it.
 fn library_path(args: &Options, program: &Path) -> Option<(OsString, OsString)> {
     if !library::lacks_ours(program, &args.env) {
@@ -153,14 +214,7 @@ fn library_path(args: &Options, program: &Path) -> Option<(OsString, OsString)> 
     Some((LIBRARY_PATH.into(), [path, ours.into_os_string()].into_iter().collect()))
 }
 
-/// The library of a program, or of what runs it.
-fn recognise(args: &Options, program: &Path) -> Result<Option<Library>, Failed> {
-    Ok(match linked(program, &args.env)? {
-        Linked::Mpi(library) => Some(library),
-        _ => in_python(args, program),
-    })
-}
-
+/// The library that a Python, or a script of its, would load.
 fn in_python(args: &Options, program: &Path) -> Option<Library> {
     python::library(&python::interpreter(program)?, &args.env)
 }

@@ -4,6 +4,7 @@ use super::library::output;
 use super::rank::Rank;
 use crate::run::processes::program::Program;
 use angara_control::error::Failed;
+use angara_control::install::ENV_PRELOAD;
 use angara_control::program::in_path;
 use angara_protocol::launch::{ENV_PE, Launch};
 use std::ffi::{OsStr, OsString};
@@ -49,14 +50,14 @@ fn prefixes(library: &Path) -> impl Iterator<Item = &Path> {
     library.ancestors().skip(2).filter(below)
 }
 
-/// The command that starts `program` as the job of `launch`, each rank as [`Rank`] says.
+/// The command that starts `program` as the job of `launch`, each rank as [`Rank`] says, and the command's variables.
 pub fn command(
     mpirun: &Path,
     program: &Program,
     launch: &Launch,
     outputs: Vec<[i32; 2]>,
     cores: Option<Vec<Vec<usize>>>,
-) -> (PathBuf, Vec<OsString>, Vec<(&'static str, OsString)>) {
+) -> (PathBuf, Vec<OsString>, Vec<(OsString, OsString)>) {
     let mut argv: Vec<OsString> = vec![mpirun.into()];
     if rustix::process::geteuid().is_root() {
         argv.push("--allow-run-as-root".into());
@@ -67,10 +68,13 @@ pub fn command(
     argv.push(format!("/proc/{}/exe", std::process::id()).into());
     // From the root: a command of --wrap may change the directory.
     let file = std::path::absolute(&program.file).unwrap_or_else(|_| program.file.clone());
-    argv.extend(Rank::arguments(&file, outputs, cores, &program.wraps));
+    let (preload, others): (Vec<_>, Vec<_>) = program.env.iter().cloned().partition(|(name, _)| name == ENV_PRELOAD);
+    let preload = preload.last().map(|(_, all)| &**all);
+    argv.extend(Rank::arguments(&file, outputs, cores, &program.wraps, preload));
     argv.extend(program.argv.iter().cloned());
-    let variables = launch.to_env().into_iter().filter(|(name, _)| *name != ENV_PE);
-    (mpirun.into(), argv, variables.collect())
+    let own = launch.to_env().into_iter().filter(|(name, _)| *name != ENV_PE);
+    let own = own.map(|(name, value)| (name.into(), value));
+    (mpirun.into(), argv, others.into_iter().chain(own).collect())
 }
 
 #[cfg(test)]

@@ -3,11 +3,12 @@
 
 use crate::run::processes::wrap::{self, Wrap};
 use angara_control::exec::{become_program, bind};
+use angara_control::install::ENV_PRELOAD;
 use angara_protocol::launch::ENV_PE;
 use angara_protocol::modes::RANK;
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 use serde::{Deserialize, Serialize};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
@@ -29,6 +30,8 @@ pub struct Rank {
     file: Vec<u8>,
     /// Commands that start it on some ranks.
     pub wraps: Vec<Wrap>,
+    /// Libraries that the loader puts before its own, and before nobody else's: `mpirun` is no PE.
+    preload: Option<Vec<u8>>,
 }
 
 impl Rank {
@@ -38,9 +41,11 @@ impl Rank {
         outputs: Vec<[i32; 2]>,
         cores: Option<Vec<Vec<usize>>>,
         wraps: &[Wrap],
+        preload: Option<&OsStr>,
     ) -> [OsString; 2] {
         let file = file.as_os_str().as_bytes().to_vec();
-        let rank = Rank { launcher: std::process::id(), outputs, cores, file, wraps: wraps.to_vec() };
+        let preload = preload.map(|all| all.as_bytes().to_vec());
+        let rank = Rank { launcher: std::process::id(), outputs, cores, file, wraps: wraps.to_vec(), preload };
         [RANK.into(), serde_json::to_string(&rank).expect("plain data").into()]
     }
 }
@@ -68,7 +73,9 @@ pub fn main(rank: &str, argv: &[OsString]) -> ! {
     let outputs = told.outputs[pe as usize].map(|fd| open(told.launcher, fd));
     let file = OsString::from_vec(told.file);
     let (file, argv) = wrap::command(&told.wraps, pe, Path::new(&file), argv);
-    become_program(&file, &argv, &[(ENV_PE, pe.to_string().into())], outputs)
+    let preload = told.preload.map(|all| (ENV_PRELOAD, OsString::from_vec(all)));
+    let variables: Vec<_> = preload.into_iter().chain([(ENV_PE, pe.to_string().into())]).collect();
+    become_program(&file, &argv, &variables, outputs)
 }
 
 /// A pipe of the launcher; without it mpirun passes on what the rank writes, as it does by itself.

@@ -1,11 +1,10 @@
-//! Ways from an MPI library to libfabric, without which its messages cannot go over the emulated network.
+//! Ways from an MPI library to libfabric or to UCX, without which its messages cannot go over the emulated network.
 
 use super::elf;
-use super::library::{Library, LibraryKind, dependencies};
+use super::library::{Library, LibraryKind, dependencies, has_component};
 use angara_control::error::Failed;
 use std::ffi::OsString;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// What begins the name of the file that all of them share.
 const FABRIC: &str = "libfabric.so";
@@ -13,8 +12,10 @@ const FABRIC: &str = "libfabric.so";
 const BUILT_IN: &str = "FI_PROVIDER_PATH";
 /// The part of Open MPI that uses libfabric, where parts are files of their own.
 const COMPONENT: &str = "mca_mtl_ofi.so";
-/// Directories below the library's own in which that part may lie.
-const DEPTH: u32 = 3;
+/// What begins the name of UCX's file.
+const UCX: &str = "libucp.so";
+/// The part of Open MPI that uses UCX.
+const UCX_COMPONENT: &str = "mca_pml_ucx.so";
 /// Beginnings of the text in which MPICH says by what it was configured to reach others.
 const DEVICES: [&str; 2] = ["ch3:", "ch4:"];
 /// Longest such text.
@@ -24,7 +25,13 @@ const DEVICE_MAX: usize = 40;
 pub fn reaches(library: &Library, variables: &[(OsString, OsString)]) -> bool {
     names_fabric(&library.file)
         || dependencies(&library.file, variables).iter().any(|(name, _)| name.starts_with(FABRIC))
-        || library.kind == LibraryKind::OpenMpi && has_component(&library.file)
+        || library.kind == LibraryKind::OpenMpi && has_component(&library.file, COMPONENT)
+}
+
+/// True if the library can use UCX. It loads it, or has a part that does.
+pub fn reaches_ucx(library: &Library, variables: &[(OsString, OsString)]) -> bool {
+    dependencies(&library.file, variables).iter().any(|(name, _)| name.starts_with(UCX))
+        || library.kind == LibraryKind::OpenMpi && has_component(&library.file, UCX_COMPONENT)
 }
 
 /// True if it names libfabric among its constants.
@@ -33,34 +40,34 @@ fn names_fabric(file: &Path) -> bool {
     elf::texts(file, |texts| texts.filter(|text| names(text)).count() > 0).unwrap_or(false)
 }
 
-fn has_component(library: &Path) -> bool {
-    let dir = fs::canonicalize(library).ok().and_then(|file| file.parent().map(Path::to_path_buf));
-    let inside = |dir: PathBuf| fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
-    let mut places: Vec<PathBuf> = dir.into_iter().flat_map(inside).filter(|path| is_open_mpis(path)).collect();
-    for _ in 0..DEPTH {
-        if places.iter().any(|dir| dir.join(COMPONENT).exists()) {
-            return true;
-        }
-        places = places.into_iter().filter(|path| path.is_dir()).flat_map(inside).collect();
-    }
-    false
-}
-
-fn is_open_mpis(path: &Path) -> bool {
-    path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("openmpi"))
-}
-
 /// Returns what is wrong with a library that does not reach the network, and what to take instead.
 pub fn unreachable(library: &Library) -> Failed {
     let configured = device(&library.file).map_or(String::new(), |device| format!(", configured as {device}"));
     Failed::runtime(
         format!(
-            "{} ({}{configured}) does not use libfabric: none of its messages could go over the emulated network",
+            "{} ({}{configured}) uses neither libfabric nor UCX: none of its messages could go over the emulated network",
             library.file.display(),
             library.kind
         ),
         "build the program with an MPI library that does: pip install mpich has a compiler wrapper in its bin, and other \
          builds of MPICH take --with-device=ch4:ofi; or start it without us, by that library's own mpiexec",
+    )
+}
+
+/// Returns what is wrong with a library that could reach the network, by UCX, and was not told how, because nobody knew that it
+/// would be used.
+pub fn untold(library: &Library) -> Failed {
+    let options = match library.kind {
+        LibraryKind::OpenMpi => "--mpi openmpi -x OMPI_MCA_pml=ucx",
+        LibraryKind::Mpich | LibraryKind::Intel => "--mpi mpich -x MPIR_CVAR_CH4_NETMOD=ucx",
+    };
+    Failed::runtime(
+        format!(
+            "{} ({}) sends through UCX, for which its processes were not prepared: the program's file does not name it",
+            library.file.display(),
+            library.kind
+        ),
+        format!("say so ({options}), or name the program itself, not a shell that starts it"),
     )
 }
 

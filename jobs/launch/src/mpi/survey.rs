@@ -3,7 +3,7 @@
 use super::elf;
 use super::library::{Library, LibraryKind, output};
 use super::provider;
-use super::reach::{device, reaches};
+use super::reach::{device, reaches, reaches_ucx};
 use angara_control::install;
 use angara_control::program::in_path;
 use nix::sys::uio::{RemoteIoVec, process_vm_readv, process_vm_writev};
@@ -33,7 +33,13 @@ pub fn libraries() -> Vec<Result<String, String>> {
         let device = device(&library.file).map_or(String::new(), |device| format!(" ({device})"));
         Some(match reaches(&library, &[]) {
             true => Ok(shown),
-            false => Err(format!("{shown}{device} does not use libfabric, and cannot reach the network")),
+            false if !reaches_ucx(&library, &[]) => {
+                Err(format!("{shown}{device} uses neither libfabric nor UCX, and cannot reach the network"))
+            }
+            false => match install::verbs_library() {
+                Ok(_) => Ok(format!("{shown}{device}, through UCX and emulated RDMA adapters")),
+                Err(e) => Err(format!("{shown}{device} sends through UCX, and there is {}", e.message)),
+            },
         })
     };
     files(&MPI).into_iter().filter_map(with_kind).collect()

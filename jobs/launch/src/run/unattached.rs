@@ -19,7 +19,11 @@ pub(super) fn library(plan: &JobPlan, spare: Option<u32>) -> Option<Failed> {
     let maps = |pid: u32| std::fs::read_to_string(format!("/proc/{pid}/maps")).ok();
     let all = descendants(std::process::id(), spare);
     let found = all.into_iter().find_map(|pid| reach::loaded(&maps(pid)?))?;
-    (!reach::reaches(&found, &plan.env)).then(|| reach::unreachable(&found))
+    match reach::reaches(&found, &plan.env) {
+        true => None,
+        false if reach::reaches_ucx(&found, &plan.env) => Some(reach::untold(&found)),
+        false => Some(reach::unreachable(&found)),
+    }
 }
 
 /// What is to be said of a job that has ended well, if none of its processes has ever attached. `in_mpi`: some have used MPI.
@@ -40,6 +44,13 @@ pub(super) async fn at_the_end(
         return None;
     }
     Some(match mpi {
+        Some(kind) if plan.mpi.adapters.is_some() => Failed::runtime(
+            format!(
+                "{kind} sent its messages another way: no rank has opened its RDMA adapter of the emulated network"
+            ),
+            "leave out what chooses another way, such as UCX_NET_DEVICES, MPIR_CVAR_CH4_NETMOD or OMPI_MCA_pml; -x \
+             UCX_LOG_LEVEL=info has UCX say more",
+        ),
         Some(kind) => Failed::runtime(
             format!("{kind} sent its messages another way: no rank has opened the provider of the emulated network"),
             "leave out what chooses another way, such as MPIR_CVAR_CH4_NETMOD, I_MPI_FABRICS or OMPI_MCA_pml; -x \
@@ -47,7 +58,7 @@ pub(super) async fn at_the_end(
         ),
         None => Failed::runtime(
             format!("nothing has used the network, of which {} was asked", asked.join(", ")),
-            "compile the program with oshcc, or with an MPI library that uses libfabric; or leave the option out",
+            "compile the program with oshcc, or with an MPI library that uses libfabric or UCX; or leave the option out",
         ),
     })
 }

@@ -14,12 +14,12 @@ use crate::machine;
 use crate::mpi;
 use angara_abi::program_clock::PRELOADED;
 use angara_control::error::Failed;
-use angara_control::install;
+use angara_control::install::{self, ENV_PRELOAD};
 use angara_control::program::find_program;
 use angara_machine::Machine;
 use angara_net::torus::Shape;
 use angara_protocol::compute::{Compute, ENV_COMPUTE, HEADER, intervals};
-use angara_protocol::env::{DEFAULT_HEAP, symmetric_size};
+use angara_protocol::env::symmetric_size;
 use angara_protocol::launch::ENV_TIMEOUT;
 use angara_protocol::mpi::ENV_MPI;
 use angara_protocol::msg::{JobSpec, Map};
@@ -40,8 +40,6 @@ pub const ENV_TABLE: &str = "ANGARA_COLLECTIVES_TABLE";
 
 /// What a seed draws unless the machine says another bound.
 const SEED_JITTER: &str = "jitter=200ns";
-/// Libraries that the loader puts before others.
-const ENV_PRELOAD: &str = "LD_PRELOAD";
 
 /// A job that makes sense, not yet tied to a daemon.
 pub struct JobPlan {
@@ -112,8 +110,7 @@ impl JobPlan {
         }
         checks::heterogeneous(args, mpi.kind.is_some())?;
         checks::library(args, mpi.kind)?;
-        let default = mpi.kind.map_or(DEFAULT_HEAP, |_| mpi::HEAP);
-        let heap = heap_of(args, default, |name| std::env::var_os(name))?;
+        let heap = heap_of(args, mpi.heap(), |name| std::env::var_os(name))?;
         let virtual_time = VirtualPlan::new(args)?;
         let pes_as = pes_as::decide(args, &program, mpi.kind.is_some())?;
         let env = environment(args, &mpi, virtual_time.is_some(), &machine)?;
@@ -206,6 +203,13 @@ fn environment(
     if is_virtual || args.trace.is_some() {
         ours.extend(mpi.preloaded()?);
     }
+    ours.extend(mpi.adapters.clone());
+    if let Some(file) = ours.iter().find(|file| separates(file)) {
+        return Err(Failed::runtime(
+            format!("{} cannot be preloaded: its path has a blank or a colon", file.display()),
+            "put this installation, or the build, where the path has none",
+        ));
+    }
     if !ours.is_empty() {
         let others = args.variable(ENV_PRELOAD).filter(|others| !others.is_empty());
         let all: Vec<OsString> = ours.into_iter().map(PathBuf::into_os_string).chain(others).collect();
@@ -219,6 +223,11 @@ fn environment(
         env.extend(what_else_is_virtual(args));
     }
     Ok(env)
+}
+
+/// True if the loader would take a file's name for those of several.
+fn separates(file: &Path) -> bool {
+    file.as_os_str().as_encoded_bytes().iter().any(|byte| *byte == b':' || byte.is_ascii_whitespace())
 }
 
 /// With a file that is there, and can be found from anywhere.
@@ -275,6 +284,7 @@ fn too_many(pes: u32, ppn: u32, shape: Shape) -> Failed {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use angara_protocol::env::DEFAULT_HEAP;
 
     #[test]
     fn the_environment_of_the_pes_says_how_much_heap() {

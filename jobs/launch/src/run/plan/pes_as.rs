@@ -1,9 +1,9 @@
 //! What PEs are: processes, or coroutines of one process. Decided before anything is started, by the options and by the
 //! program's file.
 
-use super::ENV_PRELOAD;
 use crate::run::options::{Check, Clock, Options, PesAs};
 use angara_control::error::Failed;
+use angara_control::install::ENV_PRELOAD;
 use angara_protocol::compute::Compute;
 use std::path::Path;
 

@@ -13,8 +13,8 @@ use super::frames::{Frame, from, read_frame, to, write_frame};
 use super::program::Program;
 use super::spawn::{End, Processes, kill_descendants};
 use super::wrap::{self, Wrap};
-use crate::mpi::provider;
 use crate::mpi::relay::{Away, Offer, Relays};
+use crate::mpi::{provider, ucx};
 use crate::run::own;
 use angara_abi::JobId;
 use angara_control::cores::{Bind, Cores};
@@ -363,6 +363,7 @@ async fn begin(
     }
     let mut env: Vec<_> = start.env.iter().map(|(name, value)| (os(name), os(value))).collect();
     provider::find_here(&mut env);
+    ucx::find_here(&mut env);
     // Instead of the launcher's directory.
     env.extend(notes.iter().flatten().flat_map(|notes| notes.notes().variables()));
     let program = Program {

@@ -249,7 +249,7 @@ impl Processes {
         let (file, argv, variables) = mpirun::command(mpirun, program, launch, numbers, cores);
         let exec = Exec { death: Signal::KILL, cores: None, foreground: false, file: &file, argv: &argv };
         let mut command = Command::from(exec.command());
-        command.envs(program.env.iter().map(|(k, v)| (k, v))).envs(variables).process_group(0);
+        command.envs(variables).process_group(0);
         command.stdin(match Input::here() {
             Input::Copy => Stdio::piped(),
             Input::Nothing => Stdio::null(),
