@@ -55,6 +55,12 @@ static enum ibv_wc_status status_of(enum ibv_wr_opcode opcode, struct ibv_mr *ow
 	while ((got = ibv_poll_cq(cq, 1, &wc)) == 0)
 		;
 	CHECK(got == 1);
+	/* The pair's field is the state that was set or asked for last, whatever has happened since. */
+	struct ibv_qp_attr now;
+	struct ibv_qp_init_attr made;
+	CHECK(!ibv_query_qp(a, &now, IBV_QP_AV | IBV_QP_DEST_QPN, &made) && a->state == IBV_QPS_RTS);
+	CHECK(!ibv_query_qp(a, &now, IBV_QP_STATE, &made) && a->state == now.qp_state);
+	CHECK((a->state == IBV_QPS_RTS) == (wc.status == IBV_WC_SUCCESS));
 	CHECK(!ibv_destroy_qp(a) && !ibv_destroy_qp(b));
 	return wc.status;
 }

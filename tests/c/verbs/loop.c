@@ -159,6 +159,7 @@ int main(void)
 	CHECK(wc.wr_id == 1 && wc.byte_len == 6 && wc.imm_data == 77 && (wc.wc_flags & IBV_WC_WITH_IMM) && wc.qp_num == b->qp_num);
 	CHECK(!strcmp(bytes + 1024, "hello"));
 	ibv_ack_cq_events(cq, 1);
+	CHECK(cq->comp_events_completed == 1);
 
 	/* The same step by step, and an atomic. */
 	uint64_t *word = (uint64_t *)(bytes + 2048);
@@ -194,6 +195,7 @@ int main(void)
 	while (!ibv_get_async_event(context, &event)) {
 		accesses += event.event_type == IBV_EVENT_QP_ACCESS_ERR && event.element.qp == b;
 		ibv_ack_async_event(&event);
+		CHECK(event.element.qp->events_completed > 0);
 	}
 	CHECK(accesses == 1);
 

@@ -111,6 +111,11 @@ impl<N: Network, M: Memory> Hca<N, M> {
             begin = *end;
         }
         let done = !ends.is_empty() || !self.core.local.is_empty();
+        if !self.core.local.is_empty() {
+            // A long read from this adapter itself is no silence, either.
+            let now = self.core.network.now();
+            self.core.heard.insert(self.core.network.me().seat, now);
+        }
         // Those of this batch: what they cause comes with the next.
         for _ in 0..self.core.local.len() {
             if let Some(message) = self.core.local.pop_front() {

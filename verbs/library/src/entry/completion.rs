@@ -1,6 +1,6 @@
 //! Completion channels and queues.
 
-use super::events::{self, Queue, Subject};
+use super::events::{self, Queue, Subject, count_acked};
 use super::guard::{code, count, pointer, value};
 use super::objects::{self, ChannelObject, CqObject, CqOwn, channel_queue, channel_users, context, cq, cq_ex};
 use super::turn::Turn;
@@ -195,8 +195,12 @@ pub unsafe extern "C" fn get_cq_event(
 /// See [`crate::entry`].
 pub unsafe extern "C" fn ack_cq_events(of: *mut ibv_cq, events: u32) {
     value((), || {
-        // SAFETY: see the module.
-        if let Some(acks) = unsafe { cq(of) }.completions.as_ref() {
+        // SAFETY: see the module; whoever destroys the queue waits for what follows.
+        let own = unsafe {
+            count_acked(&raw mut (*of).comp_events_completed, events);
+            cq(of)
+        };
+        if let Some(acks) = own.completions.as_ref() {
             acks.acked(events);
         }
     });

@@ -1,6 +1,6 @@
 //! Opened devices and their asynchronous events.
 
-use super::events::{self, Queue};
+use super::events::{self, Queue, count_acked};
 use super::guard::{code, count, pointer, value};
 use super::objects::{ContextObject, ContextOwn, context, context_object, device};
 use super::{completion, memory, objects, pair, port, refused, shared_receive, work};
@@ -130,12 +130,20 @@ pub unsafe extern "C" fn ack_async_event(of: *mut ibv_async_event) {
         unsafe {
             let element = (*of).element;
             match (*of).event_type {
-                event::CQ_ERR => objects::cq(std::ptr::with_exposed_provenance_mut(element)).errors.acked(1),
+                event::CQ_ERR => {
+                    let cq: *mut ibv_cq = std::ptr::with_exposed_provenance_mut(element);
+                    count_acked(&raw mut (*cq).async_events_completed, 1);
+                    objects::cq(cq).errors.acked(1);
+                }
                 event::SRQ_ERR | event::SRQ_LIMIT_REACHED => {
-                    objects::srq(std::ptr::with_exposed_provenance_mut(element)).events.acked(1);
+                    let srq: *mut ibv_srq = std::ptr::with_exposed_provenance_mut(element);
+                    count_acked(&raw mut (*srq).events_completed, 1);
+                    objects::srq(srq).events.acked(1);
                 }
                 event::QP_LAST_WQE_REACHED | 1..event::DEVICE_FATAL => {
-                    objects::qp(std::ptr::with_exposed_provenance_mut(element)).events.acked(1);
+                    let qp: *mut ibv_qp = std::ptr::with_exposed_provenance_mut(element);
+                    count_acked(&raw mut (*qp).events_completed, 1);
+                    objects::qp(qp).events.acked(1);
                 }
                 _ => {}
             }

@@ -6,6 +6,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::io::{IoSliceMut, ReadWriteFlags, preadv2, read, write};
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -37,6 +38,15 @@ impl Acks {
             out = self.changed.wait(out).unwrap_or_else(PoisonError::into_inner);
         }
     }
+}
+
+/// Counts acknowledged events in an object's struct, where programs read how many there were.
+///
+/// # Safety
+/// It is a field of an object that is there.
+pub(crate) unsafe fn count_acked(field: *mut u32, events: u32) {
+    // SAFETY: see above; several threads may acknowledge at a time.
+    unsafe { AtomicU32::from_ptr(field) }.fetch_add(events, Ordering::Relaxed);
 }
 
 /// Something that waits to be read.

@@ -269,7 +269,7 @@ pub unsafe extern "C" fn modify_qp(of: *mut ibv_qp, attr: *mut ibv_qp_attr, bits
 pub unsafe extern "C" fn query_qp(
     of: *mut ibv_qp,
     attr: *mut ibv_qp_attr,
-    _mask: c_int,
+    bits: c_int,
     init: *mut ibv_qp_init_attr,
 ) -> c_int {
     code(|| {
@@ -279,7 +279,10 @@ pub unsafe extern "C" fn query_qp(
         // SAFETY: see the module.
         unsafe {
             *attr = attr_of(&now, &made_of.caps);
-            (*of).state = now.state;
+            // Programs read the field as what they have set or asked for; UCX posts where it is RTS.
+            if bits as u32 & mask::STATE != 0 {
+                (*of).state = now.state;
+            }
             *init = ibv_qp_init_attr {
                 qp_context: (*of).qp_context,
                 send_cq: (*of).send_cq,
