@@ -60,17 +60,6 @@ impl Ctx {
         unsafe { self.engines.put(Transfer { class, pe, place: dst, len }, src, Mode::Nonblocking) }
     }
 
-    /// [`Ctx::put`] that ends with its last word: where the destination ends at a multiple of 8, whoever sees the last 8 bytes
-    /// change sees all of them.
-    ///
-    /// # Safety
-    /// As [`Ctx::put`].
-    #[inline]
-    pub unsafe fn put_ending(&self, class: Class, pe: usize, dst: Place, src: *const u8, len: usize) -> Result<()> {
-        // SAFETY: the caller promises what the callee asks for.
-        unsafe { self.engines.put_ending(Transfer { class, pe, place: dst, len }, src) }
-    }
-
     /// Reads `len` bytes at `src` of `pe` into `dst`.
     ///
     /// # Safety
@@ -250,10 +239,14 @@ impl Ctx {
         self.engines.direct.count(Transfer { class, pe, place, len }, Traffic::put(len));
     }
 
-    /// Counts what a library above this one has written to memory of `pe` ([`Class::Put`]), or read from it ([`Class::Get`]), by
-    /// a copy of its own: as if it had gone by this context. Nothing, if there is no such PE.
+    /// Counts what a library above this one has written to memory of `pe` ([`Class::Put`]), read from it ([`Class::Get`]), or
+    /// changed there and fetched ([`Class::Amo`]), by itself: as if it had gone by this context. Nothing, if there is no such PE.
     pub fn count_copy(&self, class: Class, pe: usize, len: usize) {
-        let traffic = if class == Class::Get { Traffic::get(len) } else { Traffic::put(len) };
+        let traffic = match class {
+            Class::Get => Traffic::get(len),
+            Class::Amo => Traffic::amo(len, false, true),
+            _ => Traffic::put(len),
+        };
         if self.engines.check(pe).is_ok() {
             let place = Place { region: Region::Heap, offset: 0 };
             self.engines.direct.count(Transfer { class, pe, place, len }, traffic);

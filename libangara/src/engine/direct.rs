@@ -67,21 +67,6 @@ impl Direct {
         true
     }
 
-    /// [`Direct::put`] in the order of [`copy::store_ending`].
-    ///
-    /// # Safety
-    /// As [`crate::Ctx::put`].
-    #[inline(always)]
-    pub(super) unsafe fn put_ending(&self, to: Transfer, src: *const u8) -> bool {
-        let Some(p) = self.peers.direct_to(to.pe, to.place, to.len) else { return false };
-        let p = self.own_view(to.pe, to.place, to.len, p);
-        // SAFETY: `direct_to` checked the destination, the caller vouches for the source.
-        unsafe { copy::store_ending(p, src, to.len) };
-        self.count(to, Traffic::put(to.len));
-        self.peers.notify(to.pe);
-        true
-    }
-
     /// # Safety
     /// As [`crate::Ctx::get`].
     #[inline(always)]

@@ -88,19 +88,6 @@ impl Engines {
     }
 
     /// # Safety
-    /// As [`Engine::put`].
-    #[inline(always)]
-    pub(crate) unsafe fn put_ending(&self, to: Transfer, src: *const u8) -> Result<()> {
-        // SAFETY: the caller promises what the callee asks for.
-        unsafe {
-            match self.direct.put_ending(to, src) {
-                true => Ok(()),
-                false => self.put_far(to, src, Mode::Blocking),
-            }
-        }
-    }
-
-    /// # Safety
     /// As [`Engine::get`].
     #[inline(always)]
     pub(crate) unsafe fn get(&self, from: Transfer, dst: *mut u8, mode: Mode) -> Result<()> {

@@ -41,7 +41,7 @@ impl Own {
 ///
 /// # Safety
 /// As [`copy::store`].
-unsafe fn store_last(to: *mut u8, from: *const u8, len: usize) {
+pub(crate) unsafe fn store_last(to: *mut u8, from: *const u8, len: usize) {
     // SAFETY: the caller's promise.
     unsafe {
         if ends_whole(to as u64, len) {
@@ -53,7 +53,7 @@ unsafe fn store_last(to: *mut u8, from: *const u8, len: usize) {
 }
 
 /// True if the last bytes of a range are one word, of which all are seen at once.
-pub(crate) fn ends_whole(at: u64, len: usize) -> bool {
+fn ends_whole(at: u64, len: usize) -> bool {
     let is_word = matches!(len, 1 | 2 | 4) && at.is_multiple_of(len as u64);
     is_word || len >= 8 && (at + len as u64).is_multiple_of(8) || len == 0
 }

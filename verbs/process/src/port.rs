@@ -1,12 +1,12 @@
 //! The network of an adapter: a seat in a domain.
 
 use crate::copies;
-use crate::memory::ends_whole;
+use crate::memory::store_last;
 use crate::settings::MemoryTier;
 use crate::tables::{self, Identity, LISTENERS_MAX, Tables};
 use angara::mailbox::{Mailbox, SendError};
-use angara::{Amo, AmoOp, Class, Error, Job, Place, Region as Memory};
-use angara_abi::csr;
+use angara::{Amo, AmoOp, Class, Error, Job, Place, Reach, Region as Memory};
+use angara_abi::{copy, csr};
 use angara_hca::{Atomic, Copied, Copies, Errno, Network, NotSent, Peer, Piece, PublicPair, Region, RemoteAccess};
 use angara_registered::Area;
 use smallvec::SmallVec;
@@ -64,7 +64,7 @@ pub struct PortCounters {
 
 /// How a peer's memory is reached.
 #[derive(Clone, Copy)]
-struct Reach {
+struct Known {
     generation: u32,
     /// Nothing if it is reached by messages only.
     way: Option<Way>,
@@ -119,7 +119,7 @@ pub struct Port {
     /// The lane of this adapter, and who is where.
     lane: u32,
     seats: HashMap<(u32, u32), u32>,
-    reach: Vec<Option<Reach>>,
+    reach: Vec<Option<Known>>,
     listeners: [Option<Listener>; LISTENERS_MAX],
     began: Instant,
     counters: PortCounters,
@@ -248,62 +248,100 @@ impl Port {
             (who.proof.1 != 0 && u64::from_ne_bytes(word) == who.proof.1).then_some(pid)
         };
         // What has to go through the network does not go past it.
-        let pid = if self.job.ctx().reach(seat) == angara::Reach::Direct { by_kernel() } else { None };
+        let pid = if self.job.ctx().reach(seat) == Reach::Direct { by_kernel() } else { None };
         let way = Way { tables, pid, area: who.area };
         let way = (pid.is_some() || self.area.0.is_some() && who.area.1 > 0).then_some(way);
-        self.reach[seat] = Some(Reach { generation: peer.generation, way });
+        self.reach[seat] = Some(Known { generation: peer.generation, way });
         way
     }
 
-    /// Copies between a range of a peer and pieces of this process, which all belong to areas, or to the adapter itself.
-    /// Nothing if they do not.
-    fn copy_exchanged(&self, seat: usize, offset: u64, own: &[Piece], writes: bool) -> angara::Result<()> {
-        let place = |offset| Place { region: Memory::Heap, offset: self.area.1 + offset };
-        let (mut offset, ctx) = (offset, self.job.ctx());
-        let last = own.len().saturating_sub(1);
-        for (i, piece) in own.iter().enumerate() {
-            let (at, len) = (std::ptr::with_exposed_provenance_mut::<u8>(piece.at as usize), piece.len as usize);
-            // SAFETY: the caller has found this side's bytes in the area, or made them itself; the other side's the driver
-            // checks.
+    /// Where a byte of a peer's area is for the driver.
+    fn place(&self, offset: u64) -> Place {
+        Place { region: Memory::Heap, offset: self.area.1 + offset }
+    }
+    /// The same in this process, if stores go there past the network. Nobody is told of them: whoever looks at registered
+    /// memory looks by himself.
+    fn mapped(&self, seat: usize, offset: u64) -> Option<*mut u8> {
+        match self.job.ctx().reach(seat) {
+            Reach::Direct => self.job.mapped(self.place(offset), seat),
+            Reach::Ring | Reach::Unreachable => None,
+        }
+    }
+
+    /// Writes pieces of this process to a peer's area, whose last byte changes last.
+    fn put(&self, seat: usize, mut offset: u64, own: &[Piece]) -> angara::Result<()> {
+        let ctx = self.job.ctx();
+        for piece in own {
+            let (from, len) = (std::ptr::with_exposed_provenance::<u8>(piece.at as usize), piece.len as usize);
+            // SAFETY: this side's bytes are in the area, or the adapter's own, as the caller has found; so has he the other side's,
+            // and the driver checks them where it writes.
             unsafe {
-                match writes {
-                    false => ctx.get(Class::Get, seat, at, place(offset), len)?,
-                    true if i < last || ends_whole(self.area.1 + offset, len) => {
-                        ctx.put_ending(Class::Put, seat, place(offset), at, len)?;
+                match self.mapped(seat, offset) {
+                    Some(to) => {
+                        store_last(to, from, len);
+                        ctx.count_copy(Class::Put, seat, len);
                     }
-                    true => {
-                        ctx.put(Class::Put, seat, place(offset), at, len - 1)?;
-                        ctx.put(Class::Put, seat, place(offset + piece.len - 1), at.add(len - 1), 1)?;
-                    }
+                    // Packets arrive in order.
+                    None => ctx.put(Class::Put, seat, self.place(offset), from, len)?,
                 }
             }
             offset += piece.len;
         }
-        if writes { ctx.quiet_pe(seat) } else { Ok(()) }
+        if self.mapped(seat, 0).is_some() { Ok(()) } else { ctx.quiet_pe(seat) }
     }
 
-    /// Gets pieces of a peer's area into pieces of this process's, which have as many bytes.
-    fn get_exchanged(&self, seat: usize, theirs: SmallVec<[Piece; 4]>, own: &[Piece]) -> angara::Result<()> {
-        let mut theirs = theirs.into_iter();
+    /// Reads pieces of a peer's area, each with its place there for an address, into pieces of this process, which have as
+    /// many bytes.
+    fn get(&self, seat: usize, theirs: &[Piece], own: &[Piece]) -> angara::Result<()> {
+        let (mut theirs, ctx) = (theirs.iter(), self.job.ctx());
         let mut from = Piece { at: 0, len: 0 };
         for piece in own {
             let mut done = 0;
             while done < piece.len {
                 if from.len == 0 {
                     let Some(next) = theirs.next() else { return Ok(()) };
-                    from = next;
+                    from = *next;
                     continue;
                 }
                 let len = from.len.min(piece.len - done);
                 let to = std::ptr::with_exposed_provenance_mut::<u8>((piece.at + done) as usize);
-                let place = Place { region: Memory::Heap, offset: self.area.1 + from.at };
-                // SAFETY: inside this process's area, as the caller has found; the other side's the driver checks.
-                unsafe { self.job.ctx().get(Class::Get, seat, to, place, len as usize)? };
+                // SAFETY: as in `put`.
+                unsafe {
+                    match self.mapped(seat, from.at) {
+                        Some(at) => {
+                            copy::load(to, at, len as usize);
+                            ctx.count_copy(Class::Get, seat, len as usize);
+                        }
+                        None => ctx.get(Class::Get, seat, to, self.place(from.at), len as usize)?,
+                    }
+                }
                 from = Piece { at: from.at + len, len: from.len - len };
                 done += len;
             }
         }
         Ok(())
+    }
+
+    /// Changes a word of a peer's area.
+    fn amo(&self, seat: usize, offset: u64, atomic: Atomic) -> angara::Result<u64> {
+        if let Some(word) = self.mapped(seat, offset) {
+            // SAFETY: a word of the peer's area, as the caller has found; all who change it do so by atomics.
+            let word = unsafe { AtomicU64::from_ptr(word.cast()) };
+            self.job.ctx().count_copy(Class::Amo, seat, 8);
+            return Ok(match atomic {
+                Atomic::Add(add) => word.fetch_add(add, Ordering::AcqRel),
+                Atomic::Swap { compare, swap } => {
+                    let swapped = word.compare_exchange(compare, swap, Ordering::AcqRel, Ordering::Acquire);
+                    swapped.unwrap_or_else(|old| old)
+                }
+            });
+        }
+        let (op, operand, comparand) = match atomic {
+            Atomic::Add(add) => (AmoOp::Add, add, 0),
+            Atomic::Swap { compare, swap } => (AmoOp::CompareSwap, swap, compare),
+        };
+        let amo = Amo { op, width: 8, operand, comparand, fetch: true };
+        self.job.ctx().amo(Class::Amo, seat, self.place(offset), amo)
     }
 
     /// True if all pieces are in this seat's area.
@@ -315,11 +353,18 @@ impl Port {
     /// What a copy comes to, once the target's tables are known to allow it.
     fn carry(&mut self, way: &Way, at: &RemoteAccess, place: u64, own: &[Piece]) -> Copied {
         let is_own = at.inline || self.has(own);
+        let seat = at.peer.seat as usize;
         match (way.offset(place, at.len).filter(|_| is_own), way.pid) {
-            (Some(offset), _) => match self.copy_exchanged(at.peer.seat as usize, offset, own, at.writes()) {
-                Ok(()) => Copied::Done,
-                Err(error) => self.not_copied(&error),
-            },
+            (Some(offset), _) => {
+                let done = match at.writes() {
+                    true => self.put(seat, offset, own),
+                    false => self.get(seat, &[Piece { at: offset, len: at.len }], own),
+                };
+                match done {
+                    Ok(()) => Copied::Done,
+                    Err(error) => self.not_copied(&error),
+                }
+            }
             (None, Some(pid)) => match copies::copy_ending(pid, place, own, at.writes()) {
                 Ok(()) => {
                     let class = if at.writes() { Class::Put } else { Class::Get };
@@ -520,15 +565,7 @@ impl Network for Port {
         let place = self.begin(&way, at);
         let done = place.ok_or(Copied::Refused).and_then(|place| {
             let offset = way.offset(place, 8).filter(|offset| offset.is_multiple_of(8)).ok_or(Copied::NotHere)?;
-            let place = Place { region: Memory::Heap, offset: self.area.1 + offset };
-            let amo = match atomic {
-                Atomic::Add(add) => Amo { op: AmoOp::Add, width: 8, operand: add, comparand: 0, fetch: true },
-                Atomic::Swap { compare, swap } => {
-                    Amo { op: AmoOp::CompareSwap, width: 8, operand: swap, comparand: compare, fetch: true }
-                }
-            };
-            let old = self.job.ctx().amo(Class::Amo, at.peer.seat as usize, place, amo);
-            old.map_err(|error| self.not_copied(&error))
+            self.amo(at.peer.seat as usize, offset, atomic).map_err(|error| self.not_copied(&error))
         });
         self.own.use_nothing();
         if done.is_ok() {
@@ -541,7 +578,7 @@ impl Network for Port {
         let Some(way) = self.way_to(from) else { return Copied::NotHere };
         let len = own.iter().map(|piece| piece.len).sum();
         if let Some(theirs) = way.offsets(pieces).filter(|_| self.has(own)) {
-            if let Err(error) = self.get_exchanged(from.seat as usize, theirs, own) {
+            if let Err(error) = self.get(from.seat as usize, &theirs, own) {
                 return self.not_copied(&error);
             }
         } else {

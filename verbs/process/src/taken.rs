@@ -132,6 +132,8 @@ fn as_pe(launch: &Launch, node: Option<u32>) -> Result<Job, String> {
 /// A seat of a domain, at this node if one is given.
 fn in_domain(node: Option<u32>) -> Result<Job, String> {
     let mut join = Join::from_env(Port::SEAT).map_err(|e| e.to_string())?;
+    // Whatever is asked of this process: whoever comes first decides for all.
+    join.registered = Port::AREA;
     if std::env::var_os(ENV_DOMAIN).is_none_or(|name| name.is_empty()) {
         // Programs of MPI are in another one, whose seats have other sizes.
         join.domain = DOMAIN.into();

@@ -133,6 +133,11 @@ impl MpiPlan {
         }
     }
 
+    /// Bytes of a PE for registered memory, at most.
+    pub fn registered(&self) -> u64 {
+        if self.adapters.is_some() { ucx::REGISTERED } else { 0 }
+    }
+
     fn none(args: &Options, program: &Path) -> MpiPlan {
         let env = library_path(args, program).into_iter().collect();
         MpiPlan { start: Start::Plain, kind: None, library: None, env, elsewhere: false, adapters: None }

@@ -162,7 +162,7 @@ impl JobPlan {
             map,
             heap: self.heap.0,
             heap_may_shrink: self.heap.1,
-            registered: 0,
+            registered: self.mpi.registered(),
             path: self.engine.path(args, shape, in_force)?,
             barrier: args.barrier,
             collectives: args.collectives,
