@@ -5,7 +5,8 @@ use std::path::Path;
 use std::process::Command;
 
 /// Ways that data goes.
-const WAYS: [&[&str]; 3] = [&[], &["--memory", "agent"], &["--path", "ring"]];
+const WAYS: [&[&str]; 5] =
+    [&[], &["--memory", "agent"], &["--memory", "direct"], &["--memory", "remap"], &["--path", "ring"]];
 
 /// Runs a program of `tests/c/verbs` on adapters of its own, each way.
 fn each_way(name: &str) {
@@ -39,4 +40,9 @@ fn files_of_adapters_are_where_programs_look() {
 #[test]
 fn too_much_of_anything_and_memory_that_goes_are_errors() {
     each_way("limits");
+}
+
+#[test]
+fn registered_memory_is_the_programs_all_the_while() {
+    each_way("memory");
 }

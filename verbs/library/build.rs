@@ -10,7 +10,7 @@ use std::{collections::BTreeMap, env, fs, path::Path};
 const LIBC: [(&str, &str, &str); 8] = [
     ("x86_64", "GLIBC_2.2.5", "open open64 fopen fopen64 access opendir closedir readlink"),
     ("x86_64", "GLIBC_2.2.5", "__xstat __xstat64 __lxstat __lxstat64"),
-    ("x86_64", "GLIBC_2.2.5", "write close __fxstat __fxstat64"),
+    ("x86_64", "GLIBC_2.2.5", "write close madvise __fxstat __fxstat64"),
     ("x86_64", "GLIBC_2.3", "realpath"),
     ("x86_64", "GLIBC_2.4", "openat openat64 faccessat"),
     (
@@ -19,7 +19,7 @@ const LIBC: [(&str, &str, &str); 8] = [
         "open open64 fopen fopen64 access opendir closedir readlink realpath openat openat64 faccessat",
     ),
     ("aarch64", "GLIBC_2.17", "__xstat __xstat64 __lxstat __lxstat64"),
-    ("aarch64", "GLIBC_2.17", "write close __fxstat __fxstat64"),
+    ("aarch64", "GLIBC_2.17", "write close madvise __fxstat __fxstat64"),
 ];
 
 /// The same for all processors.

@@ -4,7 +4,7 @@
 //! one [`Request`] per line, one [`Reply`] line each, and [`Event`] lines in between for the
 //! connection that created a job; when that connection closes, its jobs end. The *adapter* socket
 //! is SEQPACKET: one JSON [`AdapterRequest`] per datagram, one [`AdapterReply`] back, file
-//! descriptors beside it. The connection is the client's life line: when it closes, its PE is gone.
+//! descriptors beside it. When the connection closes, its PE is gone.
 
 use crate::absence::Absence;
 use crate::doubts::Doubted;
@@ -58,14 +58,12 @@ pub struct JobSpec {
     pub ppn: u32,
     /// Which PE sits on which node.
     pub map: Map,
-    /// Symmetric heap bytes per PE (the library's internal area comes on top).
+    /// Symmetric heap bytes per PE, beside the library's internal area.
     pub heap: u64,
-    /// Nobody asked for this size: where memory does not allow it, less will do.
+    /// Nobody asked for this size: less will do.
     #[serde(default)]
     pub heap_may_shrink: bool,
-    /// Bytes behind the heap of each PE, at most, for pages that programs exchange for their own when they register memory. They
-    /// count as the programs'. The daemon gives fewer, or none, where addresses would not suffice.
-    #[serde(default)]
+    /// Most bytes behind the heap for registered memory.
     pub registered: u64,
     /// How PEs reach each other.
     pub path: Path,
@@ -581,8 +579,7 @@ pub enum AdapterRequest {
         hint: Option<u32>,
         /// Symmetric heap bytes that a seat needs; only whoever comes first decides.
         heap: u64,
-        /// Bytes for registered memory behind it, at most; as above.
-        #[serde(default)]
+        /// Most bytes for registered memory behind it; as above.
         registered: u64,
         /// Which engines the domain may use; as above.
         path: Path,

@@ -32,9 +32,8 @@ pub use network::{Copied, Copies, Memory, Network, NotSent, Peer, Piece, PublicP
 pub use objects::{SrqAttributes, limits};
 pub use pair::{Attributes, Caps, Init, PathAttributes, State, Transport, mask};
 pub use region::{Region, RegionChange, access};
-pub use request::{Element, Operation, Payload, ReceiveRequest, SendRequest};
+pub use request::{Atomic, Element, Operation, Payload, ReceiveRequest, SendRequest};
 pub use rustix::io::Errno;
-pub use wire::Atomic;
 
 /// What the functions of an adapter return.
 pub type Result<T> = std::result::Result<T, Errno>;

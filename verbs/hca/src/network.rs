@@ -2,7 +2,7 @@
 
 use crate::Errno;
 use crate::region::access;
-use crate::wire::Atomic;
+use crate::request::Atomic;
 
 /// Another adapter, or this one: one life of a seat of the job.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

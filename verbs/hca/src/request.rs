@@ -60,3 +60,28 @@ pub struct ReceiveRequest {
     /// Where the bytes go.
     pub elements: SmallVec<[Element; 2]>,
 }
+
+/// An atomic operation on a word.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Atomic {
+    /// Adds.
+    Add(u64),
+    /// Stores `swap` where `compare` is.
+    Swap {
+        /// The word that is replaced.
+        compare: u64,
+        /// What replaces it.
+        swap: u64,
+    },
+}
+
+impl Atomic {
+    /// The new word.
+    pub fn apply(self, old: u64) -> u64 {
+        match self {
+            Atomic::Add(add) => old.wrapping_add(add),
+            Atomic::Swap { compare, swap } if compare == old => swap,
+            Atomic::Swap { .. } => old,
+        }
+    }
+}

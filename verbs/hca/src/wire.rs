@@ -9,6 +9,7 @@
 
 use crate::completion::Status;
 use crate::network::Piece;
+use crate::request::Atomic;
 use smallvec::SmallVec;
 
 /// Bytes in front of a payload.
@@ -52,31 +53,6 @@ pub(crate) enum Outcome {
     /// The queue pair takes nothing, if there is one.
     NotReady,
     Failed(Status),
-}
-
-/// An atomic operation on a word.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Atomic {
-    /// Adds.
-    Add(u64),
-    /// Stores `swap` where `compare` is.
-    Swap {
-        /// The word that is replaced.
-        compare: u64,
-        /// What replaces it.
-        swap: u64,
-    },
-}
-
-impl Atomic {
-    /// The new word.
-    pub fn apply(self, old: u64) -> u64 {
-        match self {
-            Atomic::Add(add) => old.wrapping_add(add),
-            Atomic::Swap { compare, swap } if compare == old => swap,
-            Atomic::Swap { .. } => old,
-        }
-    }
 }
 
 /// What comes with the last part of a message that takes a receive request.

@@ -6,6 +6,7 @@ mod private;
 
 use angara_verbs_library::abi::kernel::*;
 use angara_verbs_library::abi::structs::*;
+use angara_verbs_library::advice;
 use angara_verbs_library::entry::*;
 use angara_verbs_library::paths::{calls, descriptors};
 use libc::{c_char, c_int, c_void, ssize_t};
@@ -255,4 +256,5 @@ export! { as "C-unwind":
     __fxstat64(version: c_int, fd: c_int, to: *mut libc::stat) -> c_int = descriptors::fxstat;
     write(fd: c_int, from: *const c_void, len: usize) -> ssize_t = descriptors::write;
     close(fd: c_int) -> c_int = descriptors::close;
+    madvise(at: *mut c_void, len: usize, advice: c_int) -> c_int = advice::madvise;
 }

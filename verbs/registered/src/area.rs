@@ -1,23 +1,16 @@
-//! The part of a seat that is for registered memory, and the book about it.
+//! The part of a seat that is for registered memory.
 
-use crate::exchange::{Twin, empty, exchange, give_back};
+use crate::book::{AreaBook, book, has_reader_here};
+use crate::exchange::empty;
 use crate::fork;
-use crate::guard::{Guard, is_alone, no_own_threads};
-use crate::maps::{self, File, Vma};
-use crate::ranges::{Counts, Span};
+use crate::ranges::Span;
 use crate::stays::Stays;
-use crate::windows::Windows;
 use angara_abi::PAGE;
-use rustix::io::Errno;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Heaps of glibc's allocator begin at multiples of this, with data that its part of a fork writes
-/// (`HEAP_MAX_SIZE` in malloc/arena.c).
-const ALLOCATOR: usize = 64 << 20;
-
-/// All areas of this process.
-static BOOK: Mutex<Book> = Mutex::new(Book::new());
+/// There are areas in this process, or were in its parent.
+static HAS_AREAS: AtomicBool = AtomicBool::new(false);
 
 /// A part of a seat for registered memory.
 #[derive(Clone, Copy, Debug)]
@@ -27,49 +20,6 @@ pub struct Area {
     pid: u32,
     base: usize,
     len: usize,
-}
-
-pub(crate) struct Book {
-    /// The process that it is about: a child has another one.
-    pid: u32,
-    pub(crate) areas: Vec<AreaBook>,
-    /// Pages of regions that stay where they are.
-    plain: Counts,
-    /// Makes others wait; the second value says whether it was looked for.
-    guard: (Option<Guard>, bool),
-}
-
-/// What is in an area.
-pub(crate) struct AreaBook {
-    base: *mut u8,
-    fd: OwnedFd,
-    /// Where in the file the area begins.
-    offset: u64,
-    /// The file.
-    file: File,
-    windows: Windows,
-    /// In how many regions each page is.
-    counts: Counts,
-    /// Pages of the program that are pages of the area now.
-    pub(crate) held: Counts,
-}
-
-// SAFETY: `base` is a number that says where shared memory is mapped, for good; what is done with it is synchronised by the book's
-// lock.
-unsafe impl Send for AreaBook {}
-
-pub(crate) fn book() -> MutexGuard<'static, Book> {
-    // Each step leaves the book true.
-    let mut book = BOOK.lock().unwrap_or_else(PoisonError::into_inner);
-    if book.pid != std::process::id() {
-        if book.pid != 0 {
-            // A child: its parent's areas are none of its own.
-            *book = Book::new();
-            no_own_threads();
-        }
-        book.pid = std::process::id();
-    }
-    book
 }
 
 fn pages(at: usize, len: usize) -> Option<Span> {
@@ -84,12 +34,10 @@ impl Area {
     /// The mapping is shared, readable and writable, and stays for good; nobody but this area uses it, here or through other seats
     /// that are told of its regions.
     pub unsafe fn new(base: *mut u8, len: usize, fd: OwnedFd, offset: u64) -> Result<Area, Stays> {
-        let start = base.expose_provenance();
-        let maps = maps::over(&(start..start + PAGE)).map_err(|e| system("maps", &e))?;
-        let file = maps.first().map(|vma| vma.file).ok_or(Stays::Unmapped)?;
+        let (start, area) = (base.expose_provenance(), AreaBook::new(base, len, fd, offset)?);
         let mut book = book();
-        let (counts, held) = (Counts::default(), Counts::default());
-        book.areas.push(AreaBook { base, fd, offset, file, windows: Windows::new(len), counts, held });
+        book.areas.push(area);
+        HAS_AREAS.store(true, Ordering::Relaxed);
         fork::watch();
         Ok(Area { index: book.areas.len() - 1, pid: std::process::id(), base: start, len })
     }
@@ -118,34 +66,40 @@ impl Area {
     pub fn register(&self, at: usize, len: usize) -> Result<usize, Stays> {
         let mut book = book();
         let range = pages(at, len).filter(|range| !range.is_empty()).ok_or(Stays::Empty)?;
-        let placed = match book.is_of(self) {
+        let placed = match self.is_here() {
             true => book.register(self.index, &range, at),
             false => Err(Stays::Room),
         };
-        match placed {
-            Ok(offset) => Ok(self.base + offset + (at - range.start)),
-            Err(stays) => {
-                book.plain.add(&range);
-                Err(stays)
-            }
+        if placed.is_err() {
+            book.stays(&range);
         }
+        placed.map(|offset| self.base + offset + (at - range.start))
     }
 
     /// Undoes a [`Area::register`] that has returned `reach`, or nothing, which is `at`. Nobody writes there any more.
     pub fn deregister(&self, at: usize, len: usize, reach: usize) {
         let mut book = book();
-        let Some(range) = pages(at, len).filter(|range| !range.is_empty() && book.is_of(self)) else { return };
+        let Some(range) = pages(at, len).filter(|range| !range.is_empty() && self.is_here()) else { return };
         if reach == at {
-            book.plain.remove(&range);
+            book.stays_no_more(&range);
         } else {
             book.deregister(self.index, &range);
         }
+    }
+
+    /// It is this process's, not that of the one which has forked it.
+    fn is_here(&self) -> bool {
+        self.pid == std::process::id()
     }
 }
 
 /// The program has thrown away the content of a range (`MADV_DONTNEED`): what of it is registered is zero from now on, as
 /// private memory would be.
 pub fn emptied(at: usize, len: usize) {
+    // An allocator may throw its own memory away when it is called from here.
+    if !HAS_AREAS.load(Ordering::Relaxed) || has_reader_here() {
+        return;
+    }
     let book = book();
     let Some(range) = pages(at, len) else { return };
     for area in &book.areas {
@@ -154,161 +108,6 @@ pub fn emptied(at: usize, len: usize) {
                 empty(twin, part.len());
             }
         }
-    }
-}
-
-fn system(what: &'static str, error: &std::io::Error) -> Stays {
-    Stays::System(what, Errno::from_io_error(error).unwrap_or(Errno::IO))
-}
-
-impl AreaBook {
-    /// The pages that stand for the program's from this one on.
-    pub(crate) fn twin(&self, page: usize) -> Option<Twin<'_>> {
-        let at = self.windows.find(page)?;
-        // SAFETY: windows are inside the area.
-        Some(Twin { at: unsafe { self.base.add(at) }, fd: self.fd(), offset: self.offset + at as u64 })
-    }
-    fn fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
-    }
-    /// True if a mapping is this area's, where it should be.
-    pub(crate) fn is_own(&self, vma: &Vma) -> bool {
-        let is_there = |twin: Twin<'_>| twin.offset == vma.offset;
-        vma.is_shared && vma.file == self.file && self.twin(vma.span.start).is_some_and(is_there)
-    }
-}
-
-impl Book {
-    const fn new() -> Book {
-        Book { pid: 0, areas: Vec::new(), plain: Counts::EMPTY, guard: (None, false) }
-    }
-
-    fn is_of(&self, area: &Area) -> bool {
-        area.pid == self.pid
-    }
-
-    /// What makes others wait, or nothing where there are none.
-    fn guard(&mut self) -> Result<Option<&Guard>, Stays> {
-        if !self.guard.1 {
-            self.guard = (Guard::open(), true);
-        }
-        match &self.guard.0 {
-            Some(guard) => Ok(Some(guard)),
-            None if is_alone() => Ok(None),
-            None => Err(Stays::Threads),
-        }
-    }
-
-    fn register(&mut self, index: usize, range: &Span, at: usize) -> Result<usize, Stays> {
-        if at > range.start && range.start.is_multiple_of(ALLOCATOR) {
-            return Err(Stays::Allocator);
-        }
-        let area = &mut self.areas[index];
-        let offset = area.windows.place(range, &area.held).ok_or(Stays::Room)?;
-        let area = &self.areas[index];
-        let gaps = area.held.gaps(range);
-        self.check(area, range, &gaps)?;
-        if !gaps.is_empty() {
-            self.guard()?;
-        }
-        for (done, gap) in gaps.iter().enumerate() {
-            let area = &self.areas[index];
-            let twin = area.twin(gap.start).ok_or(Stays::Room)?;
-            if let Err(stays) = exchange(gap, twin, self.guard.0.as_ref()) {
-                gaps[..done].iter().for_each(|gap| self.give_back(index, gap));
-                return Err(stays);
-            }
-            self.areas[index].held.add(gap);
-        }
-        self.areas[index].counts.add(range);
-        Ok(offset)
-    }
-
-    /// Whether pages can be exchanged, or are already.
-    fn check(&self, area: &AreaBook, range: &Span, gaps: &[Span]) -> Result<(), Stays> {
-        let stack = (&raw const gaps).expose_provenance();
-        let is_gap = |span: &Span| gaps.iter().any(|gap| gap.start <= span.start && span.end <= gap.end);
-        if gaps.iter().any(|gap| self.plain.touches(gap)) {
-            return Err(Stays::Overlaps);
-        }
-        let mut at = range.start;
-        for vma in maps::over(range).map_err(|e| system("maps", &e))? {
-            if vma.span.start > at {
-                return Err(Stays::Unmapped);
-            }
-            at = vma.span.end;
-            if area.is_own(&vma) {
-                // Of these pages all are held.
-                if gaps.iter().any(|gap| gap.start < vma.span.end && vma.span.start < gap.end) {
-                    return Err(Stays::Moved);
-                }
-                continue;
-            }
-            if vma.is_shared || vma.file != (0, 0, 0) {
-                return Err(Stays::Mapped);
-            }
-            if !vma.reads || !vma.writes || vma.executes {
-                return Err(Stays::Protected);
-            }
-            if vma.whole.contains(&stack) {
-                return Err(Stays::Stack);
-            }
-            if !is_gap(&vma.span) {
-                return Err(Stays::Moved);
-            }
-        }
-        if at < range.end { Err(Stays::Unmapped) } else { Ok(()) }
-    }
-
-    fn deregister(&mut self, index: usize, range: &Span) {
-        for span in self.areas[index].counts.remove(range) {
-            for part in self.areas[index].held.parts(&span) {
-                self.give_back(index, &part);
-            }
-        }
-    }
-
-    /// Gives the program pages of its own for all of a range that no region has any more. Where that cannot be done safely, it
-    /// keeps those of the area, which do the same but for a fork.
-    fn give_back(&mut self, index: usize, range: &Span) {
-        if self.guard().is_err() {
-            return;
-        }
-        let area = &self.areas[index];
-        let Ok(maps) = maps::over(range) else { return };
-        let mut at = range.start;
-        let mut gone = Vec::new();
-        let mut lost = |from, to| {
-            if from < to {
-                gone.push(from..to);
-            }
-        };
-        let mut done = Vec::new();
-        for vma in maps {
-            lost(at, vma.span.start);
-            at = vma.span.end;
-            if !area.is_own(&vma) {
-                lost(vma.span.start, vma.span.end);
-                continue;
-            }
-            let Some(twin) = area.twin(vma.span.start) else { continue };
-            if give_back(&vma, twin, self.guard.0.as_ref()).is_ok() {
-                empty(twin, vma.span.len());
-                done.push(vma.span);
-            }
-        }
-        lost(at, range.end);
-        // The program has unmapped these itself, or moved them: then they have to stay as they are.
-        for span in gone {
-            let Some(twin) = area.twin(span.start) else { continue };
-            let bytes = twin.offset..twin.offset + span.len() as u64;
-            if maps::has_elsewhere(area.file, bytes, area.base.addr()).is_ok_and(|is_there| !is_there) {
-                empty(twin, span.len());
-                done.push(span);
-            }
-        }
-        let held = &mut self.areas[index].held;
-        done.iter().for_each(|span| held.clear(span));
     }
 }
 

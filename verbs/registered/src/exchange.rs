@@ -2,7 +2,8 @@
 //!
 //! In both directions: those who would write to the pages wait, the content is copied, other pages take the place of the old
 //! ones in one step, and whoever waited goes on with these. From the first to the last of that nothing is allocated: a thread that
-//! waits may have the allocator's lock.
+//! waits may have the allocator's lock. And the kernel is called directly: programs, UCX for one, have functions of their own in
+//! place of `mmap` and `mremap`, which allocate, or lose arguments.
 
 use crate::guard::{Guard, NoSignals};
 use crate::maps::Vma;
@@ -11,6 +12,10 @@ use crate::stays::Stays;
 use angara_abi::PAGE;
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
+use rustix::mm::{
+    MapFlags, MprotectFlags, MremapFlags, ProtFlags, mmap, mmap_anonymous, mprotect, mremap_fixed, munmap,
+};
+use std::ffi::c_void;
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
@@ -85,19 +90,20 @@ fn copy_present(pagemap: &File, span: &Span, to: *mut u8) -> Result<(), Stays> {
 }
 
 fn map(span: &Span, twin: Twin<'_>) -> Result<(), Stays> {
-    let at = std::ptr::with_exposed_provenance_mut::<libc::c_void>(span.start);
-    let (rights, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_FIXED);
+    let at = std::ptr::with_exposed_provenance_mut::<c_void>(span.start);
+    let (rights, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::FIXED);
     // SAFETY: takes the place of memory of the program that has the same content.
-    let mapped = unsafe { libc::mmap(at, span.len(), rights, flags, twin.fd.as_raw_fd(), twin.offset as i64) };
-    if mapped == libc::MAP_FAILED { Err(Stays::System("mmap", last_error())) } else { Ok(()) }
+    match unsafe { mmap(at, span.len(), rights, flags, twin.fd, twin.offset) } {
+        Ok(_) => Ok(()),
+        Err(e) => Err(Stays::System("mmap", e)),
+    }
 }
 
 /// Gives the program private pages with the same content in place of the twin's, in a mapping of the twin's file.
 pub(crate) fn give_back(vma: &Vma, twin: Twin<'_>, guard: Option<&Guard>) -> Result<(), Errno> {
     let span = &vma.span;
     let _signals = NoSignals::new();
-    // SAFETY: new memory.
-    let own = unsafe { private(span.len())? };
+    let own = private(span.len())?;
     let result = (|| {
         if let Some(guard) = guard {
             guard.stop(span)?;
@@ -115,21 +121,25 @@ pub(crate) fn give_back(vma: &Vma, twin: Twin<'_>, guard: Option<&Guard>) -> Res
     })();
     if result.is_err() {
         // SAFETY: made above.
-        unsafe { libc::munmap(own.cast(), span.len()) };
+        unsafe { discard(own, span.len()) };
     }
     result
 }
 
 /// New private memory.
+pub(crate) fn private(len: usize) -> Result<*mut u8, Errno> {
+    let (rights, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
+    // SAFETY: a mapping at an address that the kernel chooses.
+    unsafe { mmap_anonymous(std::ptr::null_mut(), len, rights, flags) }.map(|own| own.cast())
+}
+
+/// Gives memory of [`private`] back.
 ///
 /// # Safety
-/// None is needed: it is nobody's.
-pub(crate) unsafe fn private(len: usize) -> Result<*mut u8, Errno> {
-    let (rights, flags) =
-        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE);
-    // SAFETY: a mapping at an address that the kernel chooses.
-    let own = unsafe { libc::mmap(std::ptr::null_mut(), len, rights, flags, -1, 0) };
-    if own == libc::MAP_FAILED { Err(last_error()) } else { Ok(own.cast()) }
+/// Nobody uses it.
+pub(crate) unsafe fn discard(own: *mut u8, len: usize) {
+    // SAFETY: the caller's promise. There is no error for a mapping that is there.
+    let _ = unsafe { munmap(own.cast(), len) };
 }
 
 /// Copies what of a file has content. Async-signal-safe.
@@ -168,26 +178,19 @@ pub(crate) unsafe fn copy_data(twin: Twin<'_>, to: *mut u8, len: usize) -> Resul
 /// # Safety
 /// Nobody uses `own`; what is at `to` has the same content.
 pub(crate) unsafe fn take_place(own: *mut u8, to: &Span) -> Result<(), Errno> {
-    let at = std::ptr::with_exposed_provenance_mut::<libc::c_void>(to.start);
-    let how = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+    let at = std::ptr::with_exposed_provenance_mut::<c_void>(to.start);
     // SAFETY: the caller's promise.
-    match unsafe { libc::mremap(own.cast(), to.len(), to.len(), how, at) } {
-        libc::MAP_FAILED => Err(last_error()),
-        _ => Ok(()),
-    }
+    unsafe { mremap_fixed(own.cast(), to.len(), to.len(), MremapFlags::MAYMOVE, at) }.map(|_| ())
 }
 
 /// Gives private memory the rights of a mapping.
 fn protect(own: *mut u8, as_vma: &Vma) -> Result<(), Errno> {
-    let right = |has, right| if has { right } else { 0 };
-    let rights = right(as_vma.reads, libc::PROT_READ)
-        | right(as_vma.writes, libc::PROT_WRITE)
-        | right(as_vma.executes, libc::PROT_EXEC);
+    let mut rights = MprotectFlags::empty();
+    rights.set(MprotectFlags::READ, as_vma.reads);
+    rights.set(MprotectFlags::WRITE, as_vma.writes);
+    rights.set(MprotectFlags::EXEC, as_vma.executes);
     // SAFETY: memory that nobody uses yet.
-    match unsafe { libc::mprotect(own.cast(), as_vma.span.len(), rights) } {
-        0 => Ok(()),
-        _ => Err(last_error()),
-    }
+    unsafe { mprotect(own.cast(), as_vma.span.len(), rights) }
 }
 
 /// Makes a hole of pages of a file.

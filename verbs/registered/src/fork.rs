@@ -4,14 +4,14 @@
 //! it writes afterwards is none of the child's. Other threads of the parent do not wait. They would only disturb a child
 //! that uses what they write, which POSIX does not allow to the child of a process with threads.
 
-use crate::area::{Book, book};
-use crate::exchange::{copy_data, private, take_place};
+use crate::book::{Open, book};
+use crate::exchange::{copy_data, discard, private, take_place};
 use std::cell::UnsafeCell;
 use std::os::fd::{IntoRawFd, OwnedFd};
-use std::sync::{MutexGuard, Once};
+use std::sync::Once;
 
 /// The book while this process forks, and a pipe whose end the parent waits for.
-struct Forking(UnsafeCell<Option<(MutexGuard<'static, Book>, Option<[i32; 2]>)>>);
+struct Forking(UnsafeCell<Option<(Open, Option<[i32; 2]>)>>);
 
 // SAFETY: only the thread that forks uses it, while it has the book's lock.
 unsafe impl Sync for Forking {}
@@ -39,7 +39,7 @@ extern "C" fn before() {
     unsafe { *FORKING.0.get() = Some((book, pipe)) };
 }
 
-fn taken() -> Option<(MutexGuard<'static, Book>, Option<[i32; 2]>)> {
+fn taken() -> Option<(Open, Option<[i32; 2]>)> {
     // SAFETY: this thread has the lock, or is the only one of a new process.
     unsafe { (*FORKING.0.get()).take() }
 }
@@ -70,7 +70,7 @@ extern "C" fn in_child() {
                 if let Ok(own) = private(span.len())
                     && (copy_data(twin, own, span.len()).is_err() || take_place(own, &span).is_err())
                 {
-                    libc::munmap(own.cast(), span.len());
+                    discard(own, span.len());
                 }
             }
         }

@@ -21,6 +21,7 @@
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod area;
+mod book;
 mod exchange;
 mod fork;
 mod guard;

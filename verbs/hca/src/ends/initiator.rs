@@ -16,8 +16,9 @@ use crate::network::{Copied, Copies, Memory, Network, NotSent, Peer, Piece, Remo
 use crate::objects::limits;
 use crate::pair::{State, Transport};
 use crate::region::access;
+use crate::request::Atomic;
 use crate::request::{Operation, Payload, SendRequest};
-use crate::wire::{Atomic, Head, Notice, Outcome, Packet, Part};
+use crate::wire::{Head, Notice, Outcome, Packet, Part};
 use rustix::io::Errno;
 
 /// Where processes copy by themselves, a payload longer than this does not go by message. Ours: a copy by the kernel costs

@@ -8,8 +8,9 @@ use crate::event::{Event, PairEvent};
 use crate::network::{Copied, Memory, Network, NotSent, Peer, Piece};
 use crate::pair::{State, Transport};
 use crate::region::access;
+use crate::request::Atomic;
 use crate::request::ReceiveRequest;
-use crate::wire::{Atomic, Head, Notice, Outcome, Packet, Part};
+use crate::wire::{Head, Notice, Outcome, Packet, Part};
 
 /// Bytes of the global routing header, which are in front of every datagram.
 const GRH: u64 = 40;

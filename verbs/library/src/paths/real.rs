@@ -55,5 +55,6 @@ next! {
     read(fd: c_int, to: *mut c_void, len: usize) -> ssize_t;
     write(fd: c_int, from: *const c_void, len: usize) -> ssize_t;
     close(fd: c_int) -> c_int;
+    madvise(at: *mut c_void, len: usize, advice: c_int) -> c_int;
     readlink(path: *const c_char, to: *mut c_char, len: usize) -> ssize_t;
 }

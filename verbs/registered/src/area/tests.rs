@@ -1,6 +1,7 @@
 use super::*;
+use crate::maps;
 use rustix::fs::MemfdFlags;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
 const MIB: usize = 1 << 20;
 
@@ -19,8 +20,7 @@ fn area(len: usize) -> Area {
 
 /// Memory as `malloc` maps it.
 fn memory(len: usize) -> *mut u8 {
-    // SAFETY: new memory.
-    unsafe { crate::exchange::private(len) }.expect("memory")
+    crate::exchange::private(len).expect("memory")
 }
 
 fn word(at: usize) -> &'static AtomicU64 {
@@ -91,95 +91,90 @@ fn a_hundred_thousand_regions_of_a_page_are_one_page() {
     assert!(!is_shared(at) && word(at).load(Ordering::Relaxed) == 5);
 }
 
+static STOP: AtomicBool = AtomicBool::new(false);
+
+/// Calls `f` with 1, 2, and so on until the test ends. Returns how often.
+fn until_the_end(mut f: impl FnMut(u64)) -> u64 {
+    let mut n = 0;
+    while !STOP.load(Ordering::Relaxed) {
+        n += 1;
+        f(n);
+    }
+    n
+}
+
+/// `read` to a page whose bytes were 1.
+fn by_read(zero: &std::fs::File, at: usize) {
+    use std::io::Read;
+    // SAFETY: the test's memory, which only the caller's thread uses there.
+    let to = unsafe { std::slice::from_raw_parts_mut(std::ptr::with_exposed_provenance_mut(at), 3 * PAGE) };
+    to[PAGE] = 1;
+    let mut zero = zero;
+    zero.read_exact(to).expect("no EFAULT");
+    assert!(to.iter().all(|byte| *byte == 0), "what the kernel wrote has gone");
+}
+
+/// `process_vm_writev` to this process's own word.
+fn by_copy(at: usize, mut value: u64) {
+    let local = libc::iovec { iov_base: (&raw mut value).cast(), iov_len: 8 };
+    let remote = libc::iovec { iov_base: std::ptr::with_exposed_provenance_mut(at), iov_len: 8 };
+    // SAFETY: a word of the test's memory.
+    let got = unsafe { libc::process_vm_writev(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0) };
+    assert_eq!(got, 8, "{}", std::io::Error::last_os_error());
+    assert_eq!(word(at).load(Ordering::Relaxed), value);
+}
+
+/// Pages that are written for the first time while they are exchanged.
+fn first_writes(area: &Area) {
+    let fresh = memory(4 * PAGE).expose_provenance();
+    let reach = std::thread::scope(|inner| {
+        let first = inner.spawn(move || (0..4).for_each(|page| word(fresh + page * PAGE).store(7, Ordering::Relaxed)));
+        let reach = area.register(fresh, 4 * PAGE).expect("exchanged");
+        first.join().expect("no fault");
+        reach
+    });
+    (0..4).for_each(|page| assert_eq!(word(reach + page * PAGE).load(Ordering::Relaxed), 7));
+    area.deregister(fresh, 4 * PAGE, reach);
+    // SAFETY: made above.
+    unsafe { libc::munmap(std::ptr::with_exposed_provenance_mut(fresh), 4 * PAGE) };
+}
+
 /// Other threads count in the pages all the while, by plain stores, `read` and `process_vm_writev`.
 #[test]
 fn nothing_that_others_write_is_lost() {
     if !can() {
         return;
     }
-    static STOP: AtomicBool = AtomicBool::new(false);
-    let area = area(256 * MIB);
-    let len = 64 * PAGE;
+    let (area, len) = (area(256 * MIB), 64 * PAGE);
     let at = memory(len).expose_provenance();
     let zero = std::fs::File::open("/dev/zero").expect("zeros");
-    let (by_store, by_read, by_copy, holes) = std::thread::scope(|scope| {
+    let counts = std::thread::scope(|scope| {
         let store = scope.spawn(|| {
-            let mut n = 0;
-            while !STOP.load(Ordering::Relaxed) {
-                n += 1;
+            until_the_end(|_| {
                 let count = word(at + 17 * PAGE);
                 count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-            }
-            n
+            })
         });
         let read = scope.spawn(|| {
-            use std::io::Read;
-            let mut n = 0u64;
-            while !STOP.load(Ordering::Relaxed) {
-                n += 1;
+            until_the_end(|n| {
                 word(at + 30 * PAGE).store(n, Ordering::Relaxed);
-                // SAFETY: the test's memory, which only this thread uses there.
-                let to = unsafe {
-                    std::slice::from_raw_parts_mut(std::ptr::with_exposed_provenance_mut(at + 31 * PAGE), 3 * PAGE)
-                };
-                to[PAGE] = 1;
-                (&zero).read_exact(to).expect("no EFAULT");
-                assert!(to.iter().all(|byte| *byte == 0), "what the kernel wrote has gone");
-            }
-            n
+                by_read(&zero, at + 31 * PAGE);
+            })
         });
-        let copy = scope.spawn(|| {
-            let mut n = 0u64;
-            while !STOP.load(Ordering::Relaxed) {
-                n += 1;
-                let local = libc::iovec { iov_base: (&raw mut n).cast(), iov_len: 8 };
-                let to = std::ptr::with_exposed_provenance_mut(at + 40 * PAGE);
-                let remote = libc::iovec { iov_base: to, iov_len: 8 };
-                // SAFETY: a word of the test's memory.
-                let got =
-                    unsafe { libc::process_vm_writev(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0) };
-                assert_eq!(got, 8, "{}", std::io::Error::last_os_error());
-                assert_eq!(word(at + 40 * PAGE).load(Ordering::Relaxed), n);
-            }
-            n
-        });
-        // Pages that are written for the first time while they are exchanged.
-        let holes = scope.spawn(|| {
-            let mut n = 0;
-            while !STOP.load(Ordering::Relaxed) {
-                let fresh = memory(4 * PAGE).expose_provenance();
-                let reach = std::thread::scope(|inner| {
-                    let first = inner
-                        .spawn(move || (0..4).for_each(|page| word(fresh + page * PAGE).store(7, Ordering::Relaxed)));
-                    let reach = area.register(fresh, 4 * PAGE).expect("exchanged");
-                    first.join().expect("no fault");
-                    reach
-                });
-                (0..4).for_each(|page| assert_eq!(word(reach + page * PAGE).load(Ordering::Relaxed), 7));
-                area.deregister(fresh, 4 * PAGE, reach);
-                // SAFETY: made above.
-                unsafe { libc::munmap(std::ptr::with_exposed_provenance_mut(fresh), 4 * PAGE) };
-                n += 1;
-            }
-            n
-        });
+        let copy = scope.spawn(|| until_the_end(|n| by_copy(at + 40 * PAGE, n)));
+        let first = scope.spawn(|| until_the_end(|_| first_writes(&area)));
         for _ in 0..300 {
             let reach = area.register(at, len).expect("exchanged");
             std::thread::yield_now();
             area.deregister(at, len, reach);
         }
         STOP.store(true, Ordering::Relaxed);
-        (
-            store.join().expect("stores"),
-            read.join().expect("reads"),
-            copy.join().expect("copies"),
-            holes.join().expect("holes"),
-        )
+        [store, read, copy, first].map(|thread| thread.join().expect("a thread"))
     });
-    assert_eq!(word(at + 17 * PAGE).load(Ordering::Relaxed), by_store);
-    assert_eq!(word(at + 30 * PAGE).load(Ordering::Relaxed), by_read);
-    assert_eq!(word(at + 40 * PAGE).load(Ordering::Relaxed), by_copy);
-    assert!(by_store > 0 && by_read > 0 && by_copy > 0 && holes > 0);
+    for (page, count) in [17, 30, 40].into_iter().zip(counts) {
+        assert_eq!(word(at + page * PAGE).load(Ordering::Relaxed), count, "page {page}");
+    }
+    assert!(counts.iter().all(|count| *count > 0));
 }
 
 #[test]

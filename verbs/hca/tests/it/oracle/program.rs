@@ -60,7 +60,9 @@ impl Program {
     pub(crate) fn new(seed: u64) -> Program {
         let mut rng = Rng::new(seed);
         let adapters = 2 + rng.below(3) as u32;
-        let mut world = World::new(adapters, rng.one_in(2));
+        let mut world = World::new(adapters, false);
+        let ways = [None, Some(Copies::Registered), Some(Copies::All)];
+        world.shared.borrow_mut().copies = ways[rng.below(3) as usize];
         let seats = (0..adapters).map(|seat| Program::seat(&mut world, &mut rng, seat)).collect();
         let gentle = rng.one_in(2);
         let longest = if rng.one_in(3) { 4400 } else { 700 };
