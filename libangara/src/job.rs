@@ -136,7 +136,13 @@ impl Job {
     }
     /// Bytes of [`Job::heap`].
     pub fn heap_len(&self) -> usize {
-        self.geometry().heap_stride - internal_bytes(self.n_pes())
+        let Geometry { heap_stride, registered, .. } = *self.geometry();
+        heap_stride.saturating_sub(registered + internal_bytes(self.n_pes()))
+    }
+    /// Bytes of every PE that are for registered memory, and where they begin.
+    pub fn registered(&self) -> (Place, usize) {
+        let Geometry { heap_stride, registered, .. } = *self.geometry();
+        (Place { region: Region::Heap, offset: heap_stride.saturating_sub(registered) as u64 }, registered)
     }
     /// My internal area: symmetric memory outside the program's heap. The first
     /// [`INTERNAL_FREE`] bytes are for a library on top of this one, and so are [`large_tables`].

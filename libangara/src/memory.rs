@@ -377,6 +377,7 @@ impl Memory {
             collectives: Collectives::P2p,
             crowded: false,
             open: false,
+            registered: 0,
             heterogeneous: false,
         };
         let make = |name, len| Mapping::create(name, len, Access::Shared).map(|(_, map)| map).map_err(failed);

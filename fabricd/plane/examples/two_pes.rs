@@ -39,6 +39,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         collectives: Collectives::Auto,
         crowded: false,
         open: false,
+        registered: 0,
         heterogeneous: false,
     };
     let identity = Identity { id: JobId::new(1), slot: JobSlot::new(0), generation: 1, uid: 0 };

@@ -74,6 +74,7 @@ fn plane(jobs: usize, virtual_time: Option<VirtualTime>) -> (DataPlane, Vec<Clie
             collectives,
             crowded: false,
             open: false,
+            registered: 0,
             heterogeneous: false,
         };
         let entry = |node| PeEntry { node, coords: shape.coords(node), endpoint: slot.number(), seat: Seat::FREE };

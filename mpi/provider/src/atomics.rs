@@ -1,6 +1,10 @@
 //! Atomic operations on bytes: every datatype and operation of libfabric but 128-bit integers and `long double`.
 //!
-//! The target's progress carries them out one after the other, so that those of all initiators are atomic to each other.
+//! Elements of up to 8 bytes are changed by one atomic step of the processor, whoever does it: the initiator, where it reaches
+//! the target's memory by itself, or the target's progress. All others the target's progress changes, one after the other.
+
+use crate::memory::{Span, UserMemory};
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 /// Bytes of a datatype, by its number in libfabric; nothing if it is not supported.
 pub(crate) fn size(datatype: i32) -> Option<usize> {
@@ -194,6 +198,69 @@ pub(crate) fn apply(datatype: i32, op: i32, target: &mut [u8], operand: &[u8], c
     apply(op, target, operand, compare)
 }
 
+/// Changes a word of 1, 2, 4 or 8 bytes in one step. Returns the old one.
+///
+/// # Safety
+/// `at` is a multiple of `size`, and a word of that size is there.
+unsafe fn step(at: *mut u8, size: usize, change: impl Fn(&mut [u8])) -> [u8; 8] {
+    macro_rules! word {
+        ($t:ty, $atomic:ty) => {{
+            // SAFETY: the caller's promise; others who have this memory change it by atomics, too.
+            let word = unsafe { <$atomic>::from_ptr(at.cast::<$t>()) };
+            let mut old = word.load(Ordering::Acquire);
+            loop {
+                let mut bytes = old.to_ne_bytes();
+                change(&mut bytes);
+                let new = <$t>::from_ne_bytes(bytes);
+                match word.compare_exchange_weak(old, new, Ordering::AcqRel, Ordering::Acquire) {
+                    Ok(_) => break,
+                    Err(now) => old = now,
+                }
+            }
+            let mut was = [0; 8];
+            was[..size].copy_from_slice(&old.to_ne_bytes());
+            was
+        }};
+    }
+    match size {
+        1 => word!(u8, AtomicU8),
+        2 => word!(u16, AtomicU16),
+        4 => word!(u32, AtomicU32),
+        _ => word!(u64, AtomicU64),
+    }
+}
+
+/// Applies `op` to every element of `target`, each in one atomic step. Returns the old bytes. Nothing, and nothing is changed, if
+/// the operation is not defined, or elements are too long for that or not aligned.
+pub(crate) fn update(
+    target: &UserMemory,
+    (datatype, op): (i32, i32),
+    operand: &[u8],
+    compare: &[u8],
+) -> Option<Vec<u8>> {
+    let size = size(datatype).filter(|size| *size <= 8 && is_defined(datatype, op))?;
+    let fits = |span: &Span| span.address().is_multiple_of(size) && span.len().is_multiple_of(size);
+    if !target.spans().all(fits) {
+        return None;
+    }
+    let mut old = Vec::with_capacity(target.len());
+    for span in target.spans() {
+        for at in (0..span.len()).step_by(size) {
+            let range = old.len()..old.len() + size;
+            let part = |bytes: &'_ [u8]| bytes.get(range.clone()).map(<[u8]>::to_vec).unwrap_or_default();
+            let (operand, compare) = (part(operand), part(compare));
+            // SAFETY: inside the buffer, and aligned.
+            let was = unsafe {
+                step(span.start().add(at), size, |bytes| {
+                    apply(datatype, op, bytes, &operand, &compare);
+                })
+            };
+            old.extend_from_slice(&was[..size]);
+        }
+    }
+    Some(old)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -223,6 +290,21 @@ mod tests {
         assert!(!is_defined(9, 7), "bits of a float");
         assert!(!is_defined(10, 0), "least of complex numbers");
         assert!(!is_defined(12, 2) && !is_defined(-1, 2) && !is_defined(6, 19) && !is_defined(6, -1));
+    }
+
+    #[test]
+    fn elements_change_one_by_one_or_not_at_all() {
+        let mut words = [1u32, 2, 3];
+        // SAFETY: the array lives to the end of the test.
+        let memory = |from: usize, len: usize, at: *mut u8| unsafe { UserMemory::new(at.wrapping_add(from), len) };
+        let at = words.as_mut_ptr().cast::<u8>();
+        let operand: Vec<u8> = [10u32, 20, 30].iter().flat_map(|n| n.to_ne_bytes()).collect();
+        let old = update(&memory(0, 12, at), (5, 2), &operand, &[]).expect("aligned");
+        assert_eq!(old, [1u32, 2, 3].iter().flat_map(|n| n.to_ne_bytes()).collect::<Vec<_>>());
+        assert_eq!(update(&memory(2, 4, at), (5, 2), &operand, &[]), None, "not aligned");
+        assert_eq!(update(&memory(0, 8, at), (8, 7), &operand, &[]), None, "bits of a float");
+        assert_eq!(update(&memory(0, 4, at), (5, READ), &[], &[]), Some(11u32.to_ne_bytes().to_vec()));
+        assert_eq!(words, [11, 22, 33]);
     }
 
     #[test]

@@ -25,6 +25,10 @@ impl Span {
     pub(crate) fn len(&self) -> usize {
         self.len
     }
+    /// Its first byte.
+    pub(crate) fn start(&self) -> *mut u8 {
+        self.at
+    }
 
     /// Its bytes. They are there as long as the buffer that it is a piece of.
     #[inline]
@@ -167,6 +171,15 @@ impl UserMemory {
         self.walk(0, self.len, |done, at, len| unsafe { angara_abi::copy::store(to.add(done), at, len) });
     }
 
+    /// Copies all of the buffer from memory that others may write.
+    ///
+    /// # Safety
+    /// `from` is readable for as many bytes.
+    pub(crate) unsafe fn copy_from(&self, from: *const u8) {
+        // SAFETY: inside the buffer; the caller vouches for the other side.
+        self.walk(0, self.len, |done, at, len| unsafe { angara_abi::copy::load(at, from.add(done), len) });
+    }
+
     /// Calls `each` with where in the range, address and length of each piece.
     #[inline]
     fn walk(&self, from: usize, len: usize, mut each: impl FnMut(usize, *mut u8, usize)) {
@@ -284,6 +297,32 @@ pub(crate) fn read_process(
         }
     }
     Ok(u64::from_ne_bytes(word))
+}
+
+/// Copies all of a buffer to `at` of another process of this user, or from there. The kernel decides whether it may be.
+pub(crate) fn copy_process(pid: i32, at: u64, memory: &UserMemory, writes: bool) -> Result<(), std::io::Error> {
+    let mut done = 0;
+    while done < memory.len {
+        let mut local = Vec::with_capacity(PIECES);
+        memory.walk(done, memory.len - done, |_, at, len| {
+            local.push(libc::iovec { iov_base: at.cast(), iov_len: len });
+        });
+        let base = at.wrapping_add(done as u64) as usize as *mut libc::c_void;
+        let remote = libc::iovec { iov_base: base, iov_len: memory.len - done };
+        // SAFETY: the local pieces are inside the buffer; the kernel checks the other side.
+        let got = unsafe {
+            match writes {
+                true => libc::process_vm_writev(pid, local.as_ptr(), local.len() as u64, &raw const remote, 1, 0),
+                false => libc::process_vm_readv(pid, local.as_ptr(), local.len() as u64, &raw const remote, 1, 0),
+            }
+        };
+        match got {
+            1.. => done += got as usize,
+            0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
+            _ => return Err(std::io::Error::last_os_error()),
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

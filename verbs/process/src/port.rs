@@ -92,18 +92,13 @@ impl Way {
     }
 }
 
-/// The part of this seat that is for registered memory, if the domain has any.
-fn area_of(job: &Job, at: u64) -> Result<Option<Area>, String> {
-    let Some((fd, first)) = job.heap_fd() else { return Ok(None) };
-    let len = (job.geometry().heap_stride as u64).saturating_sub(at) as usize;
-    if len == 0 {
-        return Ok(None);
-    }
+/// The part of this seat that is for registered memory, if there is one.
+fn area_of(job: &Job) -> Result<Option<Area>, String> {
+    let (place, len) = job.registered();
+    let Some((fd, first)) = job.heap_fd().filter(|_| len > 0) else { return Ok(None) };
     let fd = fd.try_clone_to_owned().map_err(|e| format!("no descriptor for registered memory: {e}"))?;
-    let base = job.local(Place { region: Memory::Heap, offset: at });
-    // SAFETY: the seat's heap, from there to its end, which nothing else uses. It is mapped as long as the job, which an adapter
-    // keeps for good.
-    unsafe { Area::new(base, len, fd, first + at) }.map(Some).map_err(|e| e.to_string())
+    // SAFETY: what of the seat is for this, and for nothing else. It is mapped as long as the job, which an adapter keeps for good.
+    unsafe { Area::new(job.local(place), len, fd, first + place.offset) }.map(Some).map_err(|e| e.to_string())
 }
 
 /// An adapter's place in its domain.
@@ -166,10 +161,8 @@ impl Port {
                 1 << angara_hca::address::LANE_BITS
             ));
         }
-        // What seats need has been asked for without the page at which it may have to begin.
-        let area_at = (at.offset + Port::SEAT as u64).next_multiple_of(angara_abi::PAGE as u64);
         let area = match memory {
-            MemoryTier::Auto | MemoryTier::Remap => area_of(&job, area_at)?,
+            MemoryTier::Auto | MemoryTier::Remap => area_of(&job)?,
             MemoryTier::Agent | MemoryTier::Direct => None,
         };
         let own = Tables::own(&job, tables_at);
@@ -182,7 +175,8 @@ impl Port {
         let proof = ((&raw const PROOF) as u64, PROOF.load(Ordering::Acquire));
         let area_here = area.map_or((0, 0), |area| (area.base() as u64, area.len() as u64));
         own.say_who(Identity {
-            generation: me.generation.into(),
+            // A generation of 0 would say that nobody is there.
+            generation: u64::from(me.generation) + 1,
             pid: std::process::id().into(),
             proof,
             area: area_here,
@@ -191,7 +185,7 @@ impl Port {
             own,
             tables_at,
             memory,
-            area: (area, area_at),
+            area: (area, job.registered().0.offset),
             lane,
             seats,
             reach: vec![None; job.n_pes()],
@@ -237,7 +231,7 @@ impl Port {
         }
         let tables = Tables::of(&self.job, seat, self.tables_at)?;
         let who = tables.who();
-        if who.generation != u64::from(peer.generation) {
+        if who.generation != u64::from(peer.generation) + 1 {
             // It has not said yet, or is on another host.
             return None;
         }

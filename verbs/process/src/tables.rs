@@ -8,14 +8,13 @@
 //! regions     6 u64 each, by the lower bits of the key
 //! ```
 //!
-//! Only the owner writes. Whoever copies says first what he uses, in words of his own, and looks then whether it is there
-//! still; whoever takes something away waits until nobody uses it. A process that dies in the middle uses nothing any more
-//! once its seat is empty.
+//! [`Published`] says who writes and who waits. A process that dies in the middle uses nothing any more once its seat is empty.
 
 use angara::{Job, Place, Region as Area};
 use angara_hca::address::LANE_BITS;
 use angara_hca::{Peer, PublicPair, Region, limits};
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use angara_registered::Published;
+use std::sync::atomic::Ordering;
 
 const PAGE: u64 = angara_abi::PAGE as u64;
 const IDENTITY: u64 = 0;
@@ -58,12 +57,7 @@ pub(crate) struct Identity {
 
 /// The tables of one seat, mapped.
 #[derive(Clone, Copy)]
-pub(crate) struct Tables {
-    base: *mut u8,
-}
-
-// SAFETY: the mapping lives as long as the job, and all of it is used by atomics.
-unsafe impl Send for Tables {}
+pub(crate) struct Tables(Published);
 
 impl Tables {
     /// Those of `seat`, which begin at `start` of its heap; nothing if it has no such place. Those of a
@@ -71,58 +65,24 @@ impl Tables {
     pub(crate) fn of(job: &Job, seat: usize, start: u64) -> Option<Tables> {
         let place = |offset| Place { region: Area::Heap, offset };
         job.mapped(place(start + BYTES - 8), seat)?;
-        job.mapped(place(start), seat).map(|base| Tables { base })
+        // SAFETY: all of the tables are mapped, as long as the job, which an adapter keeps for good.
+        job.mapped(place(start), seat).map(|base| Tables(unsafe { Published::new(base, BYTES) }))
     }
 
     /// This process's own.
     pub(crate) fn own(job: &Job, start: u64) -> Tables {
-        Tables { base: job.local(Place { region: Area::Heap, offset: start }) }
-    }
-
-    fn word(&self, at: u64) -> &AtomicU64 {
-        debug_assert!(at.is_multiple_of(8) && at < BYTES);
-        // SAFETY: `of` and the caller of `own` have checked that all of the tables are mapped; each word is used as an
-        // atomic by all who have it.
-        unsafe { AtomicU64::from_ptr(self.base.add(at as usize).cast()) }
-    }
-
-    fn load(&self, at: u64) -> u64 {
-        self.word(at).load(Ordering::Relaxed)
-    }
-    fn store(&self, at: u64, value: u64) {
-        self.word(at).store(value, Ordering::Relaxed);
-    }
-
-    /// Writes fields, and the first word last: it says that they are there.
-    fn publish(&self, at: u64, fields: &[u64]) {
-        self.word(at).store(0, Ordering::SeqCst);
-        for (i, field) in fields.iter().enumerate().skip(1) {
-            self.store(at + 8 * i as u64, *field);
-        }
-        self.word(at).store(fields[0], Ordering::SeqCst);
-    }
-
-    /// Reads fields that stand under this first word.
-    fn read<const N: usize>(&self, at: u64, first: u64) -> Option<[u64; N]> {
-        if self.word(at).load(Ordering::SeqCst) != first {
-            return None;
-        }
-        let mut fields = [first; N];
-        for (i, field) in fields.iter_mut().enumerate().skip(1) {
-            *field = self.load(at + 8 * i as u64);
-        }
-        fence(Ordering::Acquire);
-        (self.word(at).load(Ordering::SeqCst) == first).then_some(fields)
+        // SAFETY: as above; the caller has checked that there is room.
+        Tables(unsafe { Published::new(job.local(Place { region: Area::Heap, offset: start }), BYTES) })
     }
 
     pub(crate) fn say_who(&self, who: Identity) {
         let (at, word) = who.proof;
         let (area, bytes) = who.area;
-        self.publish(IDENTITY + GENERATION, &[who.generation, who.pid, at, word, area, bytes]);
+        self.0.publish(IDENTITY + GENERATION, &[who.generation, who.pid, at, word, area, bytes]);
     }
     pub(crate) fn who(&self) -> Identity {
         let [generation, pid, at, word, area, bytes] = [GENERATION, PID, PROOF_AT, PROOF, AREA, AREA_BYTES]
-            .map(|at| self.word(IDENTITY + at).load(Ordering::Acquire));
+            .map(|at| self.0.word(IDENTITY + at).load(Ordering::Acquire));
         Identity { generation, pid, proof: (at, word), area: (area, bytes) }
     }
 
@@ -134,21 +94,21 @@ impl Tables {
         REGIONS + u64::from(key) % REGION_SLOTS * REGION
     }
     pub(crate) fn has_place(&self, key: u32) -> bool {
-        self.load(Tables::region_at(key)) == 0
+        self.0.load(Tables::region_at(key)) == 0
     }
     pub(crate) fn say_region(&self, region: &Region) {
         let Region { key, pd, access, at, len, iova, reach } = *region;
         let fields = [key.into(), u64::from(pd) | u64::from(access) << 32, at, len, iova, reach];
-        self.publish(Tables::region_at(key), &fields);
+        self.0.publish(Tables::region_at(key), &fields);
     }
     pub(crate) fn region(&self, key: u32) -> Option<Region> {
-        let [_, rights, at, len, iova, reach] = self.read::<6>(Tables::region_at(key), key.into())?;
+        let [_, rights, at, len, iova, reach] = self.0.read::<6>(Tables::region_at(key), key.into())?;
         Some(Region { key, pd: rights as u32, access: (rights >> 32) as u32, at, len, iova, reach })
     }
     pub(crate) fn take_region(&self, key: u32) {
         let at = Tables::region_at(key);
-        if self.load(at) == u64::from(key) {
-            self.word(at).store(0, Ordering::SeqCst);
+        if self.0.load(at) == u64::from(key) {
+            self.0.withdraw(at);
         }
     }
 
@@ -159,39 +119,38 @@ impl Tables {
         let both = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
         let PublicPair { number, peer, with, pd, access } = *pair;
         let fields = [number.into(), both(with, peer.seat), both(pd, access), peer.generation.into()];
-        self.publish(Tables::pair_at(pair.number), &fields);
+        self.0.publish(Tables::pair_at(pair.number), &fields);
     }
     pub(crate) fn pair(&self, number: u32) -> Option<PublicPair> {
-        let [_, end, rights, generation] = self.read::<4>(Tables::pair_at(number), number.into())?;
+        let [_, end, rights, generation] = self.0.read::<4>(Tables::pair_at(number), number.into())?;
         let peer = Peer { seat: (end >> 32) as u32, generation: generation as u32 };
         Some(PublicPair { number, peer, with: end as u32, pd: rights as u32, access: (rights >> 32) as u32 })
     }
     pub(crate) fn take_pair(&self, number: u32) {
         let at = Tables::pair_at(number);
         // Another one may have the place now.
-        if self.load(at) == u64::from(number) {
-            self.word(at).store(0, Ordering::SeqCst);
+        if self.0.load(at) == u64::from(number) {
+            self.0.withdraw(at);
         }
     }
 
     /// Says at what of `seat` this process copies from now on.
     pub(crate) fn use_of(&self, seat: u32, key: u32, pair: u32) {
         let used = |what: u32| u64::from(seat) << 32 | u64::from(what);
-        self.word(USES_REGION).store(used(key), Ordering::SeqCst);
-        self.word(USES_PAIR).store(used(pair), Ordering::SeqCst);
-        fence(Ordering::SeqCst);
+        self.0.uses(USES_REGION, used(key));
+        self.0.uses(USES_PAIR, used(pair));
     }
     pub(crate) fn use_nothing(&self) {
-        self.word(USES_REGION).store(0, Ordering::Release);
-        self.word(USES_PAIR).store(0, Ordering::Release);
+        self.0.uses_nothing(USES_REGION);
+        self.0.uses_nothing(USES_PAIR);
     }
     /// True while that process copies at this region of `seat`.
     pub(crate) fn uses_region(&self, seat: u32, key: u32) -> bool {
-        self.word(USES_REGION).load(Ordering::SeqCst) == u64::from(seat) << 32 | u64::from(key)
+        self.0.is_using(USES_REGION, u64::from(seat) << 32 | u64::from(key))
     }
     /// True while that process copies by this queue pair of `seat`.
     pub(crate) fn uses_pair(&self, seat: u32, number: u32) -> bool {
-        self.word(USES_PAIR).load(Ordering::SeqCst) == u64::from(seat) << 32 | u64::from(number)
+        self.0.is_using(USES_PAIR, u64::from(seat) << 32 | u64::from(number))
     }
 }
 
@@ -202,7 +161,8 @@ mod tests {
     #[test]
     fn what_is_published_is_read_until_it_is_taken_away() {
         let mut room = vec![0u64; (BYTES / 8) as usize];
-        let tables = Tables { base: room.as_mut_ptr().cast() };
+        // SAFETY: the room lives to the end of the test.
+        let tables = Tables(unsafe { Published::new(room.as_mut_ptr().cast(), BYTES) });
         let region = Region { key: 0xdead_beef, pd: 3, access: 7, at: 4096, len: 10, iova: 5, reach: 8192 };
         assert!(tables.has_place(region.key) && tables.region(region.key).is_none());
         tables.say_region(&region);

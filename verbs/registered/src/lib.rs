@@ -26,10 +26,12 @@ mod exchange;
 mod fork;
 mod guard;
 mod maps;
+mod published;
 mod ranges;
 mod stays;
 mod windows;
 
 pub use area::{Area, emptied};
 pub use guard::{is_guarded, own_thread};
+pub use published::Published;
 pub use stays::Stays;

@@ -72,6 +72,7 @@ pub(crate) mod at {
     pub(crate) const STATIC_STRIDE: usize = 0x48;
     pub(crate) const OPEN: usize = 0x50;
     pub(crate) const HETEROGENEOUS: usize = 0x54;
+    pub(crate) const REGISTERED: usize = 0x58;
     pub(crate) const DAEMON_SLEEPS: usize = 0x80;
     pub(crate) const DAEMON_CORE: usize = 0x84;
     pub(crate) const PE_TABLE: usize = 0x1000;
@@ -250,6 +251,8 @@ pub struct Geometry {
     pub shape: Shape,
     /// Bytes from one PE's heap slice to the next, internal area included.
     pub heap_stride: usize,
+    /// How many of them, at the end of a slice, are for registered memory, and not part of the heap.
+    pub registered: usize,
     /// Bytes from one PE's static slice to the next; 0 until the first PE attached.
     pub static_stride: usize,
     /// How the job does barriers.
@@ -310,6 +313,7 @@ impl JobPage {
             page.u32(offset).store(value, Ordering::Relaxed);
         }
         page.u64(at::HEAP_STRIDE).store(g.heap_stride as u64, Ordering::Relaxed);
+        page.u64(at::REGISTERED).store(g.registered as u64, Ordering::Relaxed);
         page.u64(at::STATIC_STRIDE).store(g.static_stride as u64, Ordering::Relaxed);
         for (pe, e) in entries.iter().enumerate() {
             let base = at::PE_TABLE + pe * at::PE_BYTES;
@@ -352,6 +356,7 @@ impl JobPage {
             pes: get(at::PES) as usize,
             shape,
             heap_stride: self.u64(at::HEAP_STRIDE).load(Ordering::Relaxed) as usize,
+            registered: self.u64(at::REGISTERED).load(Ordering::Relaxed) as usize,
             static_stride: self.u64(at::STATIC_STRIDE).load(Ordering::Acquire) as usize,
             barrier: Barrier::ALL.into_iter().find(|b| *b as u32 == get(at::BARRIER))?,
             collectives: [Collectives::Auto, Collectives::Tree, Collectives::P2p]

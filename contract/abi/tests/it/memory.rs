@@ -149,6 +149,7 @@ fn geometry(pes: usize) -> (Geometry, Vec<PeEntry>) {
         collectives: Collectives::Tree,
         crowded: true,
         open: true,
+        registered: 1 << 30,
         heterogeneous: true,
     };
     let entry = |pe: usize| {

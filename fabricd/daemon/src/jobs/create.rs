@@ -307,6 +307,7 @@ impl Daemon {
             pes: new.nodes.len(),
             shape,
             heap_stride: new.heap_stride as usize,
+            registered: registered_bytes(new.spec.registered, new.spec.pes) as usize,
             static_stride: 0,
             barrier: open.barrier,
             collectives: new.spec.collectives,
@@ -324,7 +325,6 @@ impl Daemon {
         let mut memory = JobMemory::create(identity, &geometry, entries, here, ring_only, &self.source)
             .map_err(|e| no_memory("the job", &e))?;
         memory.set = new.set.clone();
-        memory.registered = registered_bytes(new.spec.registered, new.spec.pes) as usize;
         Ok(memory)
     }
 

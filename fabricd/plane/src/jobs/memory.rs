@@ -144,7 +144,7 @@ impl JobMemory {
             page: JobPage::init(page, geometry, &entries)?,
             sync: SyncPage::init(sync, pes)?,
             heap_stride: geometry.heap_stride,
-            registered: 0,
+            registered: geometry.registered.min(geometry.heap_stride),
             heap_step,
             ring_only,
             open: geometry.open,
@@ -466,6 +466,7 @@ pub(crate) mod tests {
             collectives: Collectives::Auto,
             crowded: false,
             open: false,
+            registered: 0,
             heterogeneous: false,
         };
         let entry = PeEntry { node: 0, coords: shape.coords(0), endpoint: 0, seat: Seat::FREE };

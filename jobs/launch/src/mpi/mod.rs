@@ -34,6 +34,8 @@ use std::path::{Path, PathBuf};
 /// Heap of a rank unless the user says otherwise: for the provider's mailboxes, and windows through which large messages go.
 /// The program itself has its data elsewhere.
 pub const HEAP: u64 = 64 << 20;
+/// Addresses behind it for registered memory.
+const REGISTERED: u64 = 64 << 30;
 
 /// Directories in which the loader looks for libraries, separated by colons.
 const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
@@ -135,7 +137,7 @@ impl MpiPlan {
 
     /// Bytes of a PE for registered memory, at most.
     pub fn registered(&self) -> u64 {
-        if self.adapters.is_some() { ucx::REGISTERED } else { 0 }
+        if self.kind.is_some() { REGISTERED } else { 0 }
     }
 
     fn none(args: &Options, program: &Path) -> MpiPlan {

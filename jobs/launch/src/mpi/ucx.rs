@@ -12,8 +12,6 @@ use std::path::Path;
 
 /// Heap of a rank unless the user says otherwise: mailbox and tables of its adapter. Only what is used takes memory.
 pub const HEAP: u64 = 96 << 20;
-/// Addresses behind it for registered memory.
-pub const REGISTERED: u64 = 64 << 30;
 
 /// Says by which transports UCX may send.
 pub const ENV_TRANSPORTS: &str = "UCX_TLS";

@@ -81,6 +81,7 @@ impl Fake {
             collectives: Collectives::Auto,
             crowded: true,
             open: false,
+            registered: 0,
             heterogeneous: false,
         };
         let entries: Vec<_> = (0..pes as u32)

@@ -7,6 +7,7 @@ use crate::abi::constants::*;
 use crate::abi::ops::*;
 use crate::abi::structs::*;
 use crate::process::{attach, provider};
+use crate::provider::Exposure;
 use crate::provider::objects::{Domain, Registered};
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, OnceLock};
@@ -151,7 +152,11 @@ unsafe fn register(domain: *mut Fid, memory: UserMemory, wish: Wish, out: *mut *
     }
     // Until 1.5 no access was all access.
     let access = if wish.access == 0 { REMOTE_READ | REMOTE_WRITE } else { wish.access };
-    domain.keys.insert(key, Registered { memory, access, by_address, counters: Vec::new() });
+    let mut region = Registered { memory, access, by_address, counters: Vec::new(), exposure: Exposure::default() };
+    region.exposure = provider.state.onesided.register(object.id, key, &region);
+    if let Some(domain) = provider.state.objects.domains.get_mut(object.id) {
+        domain.keys.insert(key, region);
+    }
     drop(provider);
     let fid = Fid { fclass: CLASS_MR, context: wish.context, ops: &MR_FI };
     let fid = FidMr { fid, mem_desc: std::ptr::null_mut(), key };
@@ -232,9 +237,7 @@ unsafe extern "C" fn mr_bind(fid: *mut Fid, other: *mut Fid, flags: u64) -> c_in
         // SAFETY: libfabric has callers pass open objects; the class says which kind it is.
         let counter = unsafe { super::cntr::CntrObject::of(other.cast()) };
         let mut provider = provider();
-        let domain = provider.state.objects.domains.get_mut(object.domain).ok_or(errno::EINVAL)?;
-        let region = domain.keys.get_mut(&object.fid.key).ok_or(errno::EINVAL)?;
-        region.counters.push((counter.id, flags & (REMOTE_READ | REMOTE_WRITE)));
+        provider.count(object.domain, object.fid.key, (counter.id, flags & (REMOTE_READ | REMOTE_WRITE)))?;
         object.bound.lock().unwrap_or_else(|e| e.into_inner()).push(counter.users.clone());
         Ok(())
     })

@@ -1,7 +1,7 @@
 //! How a process takes its place.
 
 use super::{one, turns};
-use crate::provider::{Names, Provider, Window};
+use crate::provider::{Names, Provider, TABLES, Window};
 use crate::wire::HEAD_MAX;
 use angara::mailbox::Mailbox;
 use angara::open::Join;
@@ -13,6 +13,8 @@ use std::sync::{Arc, Mutex};
 const WINDOW_MIN: usize = 1 << 20;
 /// Bytes of a seat in a domain, whatever its number of seats: a mailbox, names and a window. Only what is used takes memory.
 const SEAT: usize = 96 << 20;
+/// Bytes behind it for registered memory. Only addresses: what is registered counts as the program's. Ours.
+const AREA: usize = 64 << 30;
 
 static ATTACHING: Mutex<()> = Mutex::new(());
 
@@ -25,7 +27,8 @@ pub(crate) fn attach() -> Result<(), String> {
     let (job, key) = match Launch::from_env() {
         Ok(launch) => Job::attach(&launch, &[]).map(|job| (job, launch.key)),
         Err(LaunchError::NoLauncher) => {
-            Join::from_env(SEAT).and_then(|join| join.join()).map(|joined| (joined.job, joined.key))
+            let join = Join::from_env(SEAT).map(|join| Join { registered: AREA, ..join });
+            join.and_then(|join| join.join()).map(|joined| (joined.job, joined.key))
         }
         Err(other) => Err(other.into()),
     }
@@ -40,7 +43,8 @@ pub(crate) fn attach() -> Result<(), String> {
 
 fn open(key: &str, job: Arc<Job>) -> Result<Provider, String> {
     let (mailbox, heap) = (Mailbox::bytes(job.n_pes()).next_multiple_of(4096), job.heap_len());
-    let front = mailbox + Names::BYTES;
+    let tables = mailbox + Names::BYTES;
+    let front = tables + TABLES as usize;
     let window = heap.saturating_sub(front);
     if window < WINDOW_MIN {
         job.detach();
@@ -58,6 +62,7 @@ fn open(key: &str, job: Arc<Job>) -> Result<Provider, String> {
     let names = Names::new(at.offset + mailbox as u64);
     let window = Window::new(at.offset + front as u64, window);
     job.adapter().on_yield(turns::yields);
+    let names = (names, at.offset + tables as u64);
     Ok(Provider::new(job, mail, name(key), names, window))
 }
 

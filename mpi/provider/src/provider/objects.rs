@@ -1,6 +1,7 @@
 //! Contents of libfabric's objects: endpoints, completion queues, counters, address vectors, domains.
 
 use super::fault::Fault;
+use super::onesided::Exposure;
 use crate::abi::constants::*;
 use crate::matching::{Matching, Source};
 use crate::memory::UserMemory;
@@ -157,6 +158,8 @@ pub(crate) struct Registered {
     pub(crate) by_address: bool,
     /// Counters that learn of accesses, with which kinds.
     pub(crate) counters: Vec<(u32, u64)>,
+    /// How peers reach it by themselves.
+    pub(crate) exposure: Exposure,
 }
 
 #[derive(Default)]
@@ -416,7 +419,16 @@ mod tests {
         let mut domain = Domain::default();
         let memory = UserMemory::owned(vec![7; 100].into_boxed_slice());
         let base = memory.address() as u64;
-        domain.keys.insert(9, Registered { memory, access: REMOTE_READ, by_address: false, counters: Vec::new() });
+        domain.keys.insert(
+            9,
+            Registered {
+                memory,
+                access: REMOTE_READ,
+                by_address: false,
+                counters: Vec::new(),
+                exposure: Exposure::default(),
+            },
+        );
         let remote = |addr, len, key| Remote { addr, len, key };
         assert_eq!(domain.resolve(&[remote(10, 90, 9), remote(0, 5, 9)], REMOTE_READ).map(|m| m.len()), Ok(95));
         assert_eq!(domain.resolve(&[remote(10, 91, 9)], REMOTE_READ).err(), Some(errno::EFAULT));

@@ -24,9 +24,16 @@ pub(crate) struct Provider {
 }
 
 impl Provider {
-    pub(crate) fn new(job: Arc<Job>, mailbox: Mailbox, job_name: u64, names: Names, window: Window) -> Provider {
+    /// `tables` says where in every heap region what processes publish of their memory begins.
+    pub(crate) fn new(
+        job: Arc<Job>,
+        mailbox: Mailbox,
+        job_name: u64,
+        (names, tables): (Names, u64),
+        window: Window,
+    ) -> Provider {
         let here = Here::new(job, &mailbox, job_name, window);
-        Provider { mailbox, state: ProviderState::new(here, names) }
+        Provider { mailbox, state: ProviderState::new(here, names, tables) }
     }
 
     /// Takes what has arrived and sends what had no room. True if something came.

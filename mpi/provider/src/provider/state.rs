@@ -8,6 +8,7 @@ use super::here::Here;
 use super::names::{Directory, Names};
 use super::noted::Notes;
 use super::objects::Objects;
+use super::onesided::OneSided;
 use super::payload::{Fetches, Fetching, Offering, Offers};
 use super::peers::Peers;
 use super::waiting::{Idle, Looks};
@@ -34,13 +35,14 @@ pub(crate) struct ProviderState {
     pub(super) quiet: Option<Quiet>,
     pub(super) notes: Notes,
     pub(super) costs: Costs,
+    pub(crate) onesided: OneSided,
     /// Nothing goes on any more: the job has ended or the adapter has failed.
     pub(crate) broken: Option<String>,
 }
 
 /// What the state lends.
 impl ProviderState {
-    pub(super) fn new(here: Here, names: Names) -> ProviderState {
+    pub(super) fn new(here: Here, names: Names, tables: u64) -> ProviderState {
         let pes = here.job.n_pes();
         let by_ring = (0..pes).any(|pe| here.job.ctx().reach(pe) == Reach::Ring);
         ProviderState {
@@ -55,6 +57,7 @@ impl ProviderState {
             quiet: None,
             notes: Notes::begin(&here.job),
             costs: Costs::default(),
+            onesided: OneSided::new(&here, tables),
             broken: None,
             here,
         }

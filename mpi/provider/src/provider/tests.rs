@@ -27,9 +27,10 @@ impl Alone {
         let len = Mailbox::bytes(1).next_multiple_of(4096);
         let at = job.locate(job.heap(), job.heap_len()).expect("the heap");
         let mailbox = Mailbox::open(job.clone(), at).expect("a mailbox");
-        let (names, front) = (Names::new(at.offset + len as u64), len + Names::BYTES);
+        let tables = len + Names::BYTES;
+        let (names, front) = (Names::new(at.offset + len as u64), tables + TABLES as usize);
         let window = Window::new(at.offset + front as u64, job.heap_len() - front);
-        let mut provider = Provider::new(job, mailbox, 1, names, window);
+        let mut provider = Provider::new(job, mailbox, 1, (names, at.offset + tables as u64), window);
         let state = &mut provider.state;
         let domain = state.objects.domains.insert(Domain::default());
         let queue = state.objects.queues.insert(Queue::default());
@@ -294,8 +295,13 @@ fn what_was_injected_is_kept_a_million_times_and_reads_go_on_beside_that() {
         alone.provider.progress();
     }
     let (memory, back) = (room(50_000), room(50_000));
-    let all =
-        Registered { memory: memory.part(0, 50_000), access: REMOTE_READ, by_address: false, counters: Vec::new() };
+    let all = Registered {
+        memory: memory.part(0, 50_000),
+        access: REMOTE_READ,
+        by_address: false,
+        counters: Vec::new(),
+        exposure: Exposure::default(),
+    };
     alone.provider.state.objects.domains.get_mut(alone.domain).expect("it is open").keys.insert(77, all);
     let remotes = vec![Remote { addr: 0, len: 50_000, key: 77 }];
     let to = alone.me;
@@ -327,6 +333,7 @@ fn registered_memory_is_written_read_and_changed() {
         access,
         by_address: false,
         counters: vec![(counter, REMOTE_WRITE)],
+        exposure: Exposure::default(),
     };
     alone.provider.state.objects.domains.get_mut(alone.domain).expect("it is open").keys.insert(77, registered);
     let call = |alone: &Alone, memory: UserMemory, addr: u64, key: u64| {
@@ -404,6 +411,7 @@ fn what_comes_before_an_endpoint_is_enabled_waits_for_that() {
         access: REMOTE_READ | REMOTE_WRITE,
         by_address: false,
         counters: Vec::new(),
+        exposure: Exposure::default(),
     };
     alone.provider.state.objects.domains.get_mut(alone.domain).expect("it is open").keys.insert(77, all);
     // A message, one whose end the sender wants to know, one that is fetched, and a write.

@@ -162,7 +162,7 @@ impl JobPlan {
             map,
             heap: self.heap.0,
             heap_may_shrink: self.heap.1,
-            registered: self.mpi.registered(),
+            registered: if self.virtual_time.is_some() { 0 } else { self.mpi.registered() },
             path: self.engine.path(args, shape, in_force)?,
             barrier: args.barrier,
             collectives: args.collectives,

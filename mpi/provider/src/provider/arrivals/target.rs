@@ -199,14 +199,17 @@ impl Targets<'_> {
         }
         let compare = if shape == atomics::Shape::Compare { reader.take(len)? } else { &[] };
         let operand = if shape == atomics::Shape::Read { &[] } else { reader.take(len)? };
-        let mut value = vec![0; len];
-        memory.read(0, &mut value);
-        let old = if fetch { value.clone() } else { Vec::new() };
-        if !atomics::apply(datatype, op, &mut value, operand, compare) {
+        let old = atomics::update(&memory, (datatype, op), operand, compare).or_else(|| {
+            let mut value = vec![0; len];
+            memory.read(0, &mut value);
+            let old = value.clone();
+            atomics::apply(datatype, op, &mut value, operand, compare).then(|| memory.write(0, &value))?;
+            Some(old)
+        });
+        let Some(old) = old else {
             self.peers.answer(peer, head, errno::EOPNOTSUPP);
             return Some(());
-        }
-        memory.write(0, &value);
+        };
         let side = if fetch && shape == atomics::Shape::Read { Side::RemoteRead } else { Side::RemoteWrite };
         self.ends.accessed(head, &remotes, side, len);
         if fetch {

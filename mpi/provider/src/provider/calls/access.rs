@@ -1,4 +1,4 @@
-//! Writes, reads and atomics on memory of a peer, which that one's progress carries out.
+//! Writes, reads and atomics on memory of a peer: at once, where this process reaches it, else by that one's progress.
 
 use crate::abi::constants::*;
 use crate::atomics;
@@ -6,8 +6,10 @@ use crate::memory::{PIECES, UserMemory};
 use crate::provider::ends::Request;
 use crate::provider::fault::Outcome;
 use crate::provider::objects::*;
+use crate::provider::onesided;
 use crate::provider::payload::{Outbound, Purpose};
 use crate::provider::progress::Provider;
+use crate::provider::state::ProviderState;
 use crate::wire::{HEAD_MAX, Head, MessageKind, Remote, Rts};
 
 /// A call that writes or reads.
@@ -54,9 +56,37 @@ impl Provider {
         if call.remotes.len() > PIECES || sum != Some(len as u64) { Err(errno::EINVAL) } else { Ok(()) }
     }
 
+    /// What `carry` makes of the peer's memory, if this process reaches it. Nothing also while an access is under way that has to
+    /// come before.
+    fn at_once<T>(
+        &mut self,
+        id: u32,
+        call: &Access,
+        target: Target,
+        access: u64,
+        carry: impl FnOnce(onesided::Remote<'_>) -> Option<T>,
+    ) -> Option<T> {
+        let ProviderState { here, objects, onesided, .. } = &mut self.state;
+        let ([remote], None) = (&call.remotes[..], call.data) else { return None };
+        if objects.eps.get(id)?.accesses > 0 || remote.len == 0 {
+            return None;
+        }
+        onesided.with(here, (target.peer, target.ep), (remote.addr, remote.len, remote.key), access, carry)
+    }
+
+    /// It has happened.
+    fn has_happened(&mut self, id: u32, call: &Access, side: Side, flags: u64, target: Target) -> Outcome {
+        let done = self.request(id, call, side, flags, target)?.done;
+        self.state.ends().end(done, 0, 0);
+        Ok(())
+    }
+
     pub(crate) fn write(&mut self, id: u32, call: Access) -> Outcome {
         let target = self.begin(id, call.to, call.flags)?;
         Provider::check(&call, call.memory.len())?;
+        if self.at_once(id, &call, target, REMOTE_WRITE, |there| there.write(&call.memory)).is_some() {
+            return self.has_happened(id, &call, Side::Write, RMA | WRITE, target);
+        }
         self.room_to_access(id)?;
         let request = self.request(id, &call, Side::Write, RMA | WRITE, target)?;
         let mut head = Head { data: call.data, ..Head::new(MessageKind::Write, target.ep, id, 0) };
@@ -82,6 +112,9 @@ impl Provider {
     pub(crate) fn read(&mut self, id: u32, call: Access) -> Outcome {
         let target = self.begin(id, call.to, call.flags)?;
         Provider::check(&call, call.memory.len())?;
+        if self.at_once(id, &call, target, REMOTE_READ, |there| there.read(&call.memory)).is_some() {
+            return self.has_happened(id, &call, Side::Read, RMA | READ, target);
+        }
         self.room_to_access(id)?;
         let mut request = self.request(id, &call, Side::Read, RMA | READ, target)?;
         request.result = call.memory;
@@ -112,8 +145,24 @@ impl Provider {
         if len > crate::ATOMIC_MAX {
             return Err(errno::EMSGSIZE);
         }
-        self.room_to_access(id)?;
         let (side, flags) = if result.is_some() { (Side::Read, ATOMIC | READ) } else { (Side::Write, ATOMIC | WRITE) };
+        let rights = if shape == atomics::Shape::Read { 0 } else { REMOTE_WRITE }
+            | if result.is_some() { REMOTE_READ } else { 0 };
+        let bytes = |memory: &UserMemory| {
+            let mut bytes = vec![0; memory.len()];
+            memory.read(0, &mut bytes);
+            bytes
+        };
+        let operand = if shape == atomics::Shape::Read { Vec::new() } else { bytes(&access.memory) };
+        let comparand = if shape == atomics::Shape::Compare { bytes(&compare) } else { Vec::new() };
+        let change = |there: onesided::Remote<'_>| there.update((datatype, op), &operand, &comparand);
+        if let Some(old) = self.at_once(id, &access, target, rights, change) {
+            if let Some(result) = &result {
+                result.write(0, &old);
+            }
+            return self.has_happened(id, &access, side, flags, target);
+        }
+        self.room_to_access(id)?;
         let mut request = self.request(id, &access, side, flags, target)?;
         let mut body = vec![datatype as u8, op as u8, u8::from(result.is_some()), access.remotes.len() as u8];
         Remote::encode_all(&access.remotes, &mut body);

@@ -4,6 +4,7 @@ use crate::abi::constants::errno;
 use crate::provider::fault::{Fault, Outcome};
 use crate::provider::objects::{Done, HELD_EACH};
 use crate::provider::progress::Provider;
+use crate::provider::state::ProviderState;
 
 impl Provider {
     /// Enables an endpoint, and delivers the messages held for it.
@@ -11,6 +12,7 @@ impl Provider {
         let state = &mut self.state;
         let Some(ep) = state.objects.eps.get_mut(id) else { return };
         ep.enabled = true;
+        state.onesided.says_endpoint(id, Some(ep.domain));
         for (peer, bytes) in std::mem::take(&mut ep.early) {
             state.arrivals().kept_no_more(id, HELD_EACH + bytes.len());
             state.deal_late(peer, &bytes);
@@ -22,6 +24,7 @@ impl Provider {
     pub(crate) fn close_endpoint(&mut self, id: u32) -> Vec<u64> {
         let state = &mut self.state;
         let Some(mut ep) = state.objects.eps.remove(id) else { return Vec::new() };
+        state.onesided.says_endpoint(id, None);
         let closed = Fault::from(errno::ECONNREFUSED);
         state.unpublish(id);
         for request in state.requests.ids(|request| request.done.ep == id) {
@@ -52,11 +55,24 @@ impl Provider {
         !payloads.is_empty()
     }
 
+    /// A counter is to learn of accesses to a region: peers do not make them by themselves any more.
+    pub(crate) fn count(&mut self, domain: u32, key: u64, counter: (u32, u64)) -> Outcome {
+        let ProviderState { objects, onesided, .. } = &mut self.state;
+        let region =
+            objects.domains.get_mut(domain).and_then(|domain| domain.keys.get_mut(&key)).ok_or(errno::EINVAL)?;
+        region.counters.push(counter);
+        let mut exposure = region.exposure;
+        onesided.publish(domain, key, region, &mut exposure);
+        region.exposure = exposure;
+        Ok(())
+    }
+
     /// Ends what peers have under way with memory that is registered no more. True if there was something.
     pub(crate) fn close_region(&mut self, domain: u32, key: u64) -> bool {
         let state = &mut self.state;
-        if let Some(domain) = state.objects.domains.get_mut(domain) {
-            domain.keys.remove(&key);
+        let region = state.objects.domains.get_mut(domain).and_then(|domain| domain.keys.remove(&key));
+        if let Some(region) = region {
+            state.onesided.deregister(&state.here, &region, region.exposure);
         }
         let is_here = |ep: u32| state.objects.eps.get(ep).is_some_and(|ep| ep.domain == domain);
         let inbound = state.fetches.ids(|inbound| is_here(inbound.ep) && inbound.writes_to(key));
