@@ -24,6 +24,7 @@ const FOREIGN: &[&str] = &[
     "--depth",
     "--dev",
     "--doc",
+    "--enable-ibv",
     "--error-exitcode",
     "--example",
     "--examples",
@@ -64,6 +65,7 @@ const FOREIGN: &[&str] = &[
     "--verb",
     "--volumes",
     "--wdir",
+    "--with-ibv-spawner",
     "--workspace",
     "--wrap",
 ];

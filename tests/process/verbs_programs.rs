@@ -46,3 +46,8 @@ fn too_much_of_anything_and_memory_that_goes_are_errors() {
 fn registered_memory_is_the_programs_all_the_while() {
     each_way("memory");
 }
+
+#[test]
+fn an_adapter_answers_while_much_memory_is_registered() {
+    each_way("busy");
+}

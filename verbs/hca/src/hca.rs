@@ -272,7 +272,15 @@ impl<N: Network, M: Memory> Hca<N, M> {
     /// to write without that of this adapter. `EFAULT`: not mapped, or not writable. `EOPNOTSUPP`: on demand. `ENOMEM`.
     pub fn register(&mut self, pd: Pd, at: u64, len: u64, iova: u64, access: u32) -> Result<Region> {
         self.check_region(pd, at, len, access)?;
-        if iova.checked_add(len).is_none() {
+        let reach = self.core.memory.register(at, len);
+        self.add_region(pd, at, len, iova, access, reach).inspect_err(|_| self.core.memory.deregister(at, len, reach))
+    }
+
+    /// The last step of a registration: [`Hca::check_region`] was the first, and [`Memory::register`] has returned `reach`.
+    /// That one takes long for much memory, and an adapter that is silent so long is given up, so callers with threads take
+    /// the steps one by one.
+    pub fn add_region(&mut self, pd: Pd, at: u64, len: u64, iova: u64, access: u32, reach: u64) -> Result<Region> {
+        if iova.checked_add(len).is_none() || !self.pds.contains(&pd) {
             return Err(Errno::INVAL);
         }
         if self.core.regions.len() >= limits::REGIONS {
@@ -284,14 +292,14 @@ impl<N: Network, M: Memory> Hca<N, M> {
                 break key;
             }
         };
-        let reach = self.core.memory.register(at, len);
         let region = Region { key, pd: pd.0, access, at, len, iova, reach };
         self.core.regions.insert(key, region);
         self.core.network.publish_region(&region);
         Ok(region)
     }
 
-    fn check_region(&self, pd: Pd, at: u64, len: u64, rights: u32) -> Result<()> {
+    /// Whether memory may be registered so.
+    pub fn check_region(&self, pd: Pd, at: u64, len: u64, rights: u32) -> Result<()> {
         if rights & (access::ON_DEMAND | access::MW_BIND | access::ZERO_BASED) != 0 {
             return Err(Errno::OPNOTSUPP);
         }
@@ -333,11 +341,17 @@ impl<N: Network, M: Memory> Hca<N, M> {
     }
     /// The region is gone when this returns: nothing is written there any more.
     pub fn deregister(&mut self, key: u32) -> Result<()> {
-        let Region { at, len, reach, .. } = self.core.regions.remove(&key).ok_or(Errno::INVAL)?;
-        self.core.lost_regions += 1;
-        self.core.network.withdraw_region(key);
+        let Region { at, len, reach, .. } = self.remove_region(key)?;
         self.core.memory.deregister(at, len, reach);
         Ok(())
+    }
+
+    /// The same, but [`Memory::deregister`] is left to the caller.
+    pub fn remove_region(&mut self, key: u32) -> Result<Region> {
+        let region = self.core.regions.remove(&key).ok_or(Errno::INVAL)?;
+        self.core.lost_regions += 1;
+        self.core.network.withdraw_region(key);
+        Ok(region)
     }
 
     /// Makes a completion queue for at least `capacity` entries, whose events go to `channel`. `EINVAL`, `ENOMEM`.

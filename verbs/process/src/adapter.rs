@@ -3,7 +3,7 @@
 use crate::memory::Own;
 use crate::port::Port;
 use angara_hca::address::LinkLayer;
-use angara_hca::{Event, Hca, Network};
+use angara_hca::{Errno, Event, Hca, Network, Pd, Region};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::Thread;
@@ -38,6 +38,7 @@ pub(crate) fn tick() {
 /// An adapter.
 pub struct Adapter {
     hca: Mutex<Hca<Port, Own>>,
+    memory: Own,
     name: String,
     node: u32,
     link: LinkLayer,
@@ -63,6 +64,7 @@ impl Adapter {
     ) -> Adapter {
         Adapter {
             node: hca.network().node(),
+            memory: hca.memory().clone(),
             hca: Mutex::new(hca),
             name,
             link,
@@ -101,7 +103,23 @@ impl Adapter {
         result
     }
 
-    /// The same for a poll of the program.
+    /// Registers memory, as [`Hca::register`], but exchanges its pages while others may use the adapter: for gigabytes that takes
+    /// seconds, after which peers would have given up an adapter that does not answer.
+    pub fn register(&'static self, pd: Pd, at: u64, len: u64, iova: u64, access: u32) -> Result<Region, Errno> {
+        self.with(|hca| hca.check_region(pd, at, len, access))?;
+        let reach = self.memory.exchange(at, len);
+        self.with(|hca| hca.add_region(pd, at, len, iova, access, reach))
+            .inspect_err(|_| self.memory.give_back(at, len, reach))
+    }
+
+    /// Undoes it, in the same way. The program gets its pages back when nothing is written there any more.
+    pub fn deregister(&'static self, key: u32) -> Result<(), Errno> {
+        let region = self.with(|hca| hca.remove_region(key))?;
+        self.memory.give_back(region.at, region.len, region.reach);
+        Ok(())
+    }
+
+    /// [`Adapter::with`] for a poll of the program.
     pub fn poll<T>(&'static self, f: impl FnOnce(&mut Hca<Port, Own>) -> T) -> T {
         self.polls.fetch_add(1, Ordering::Relaxed);
         self.with(f)

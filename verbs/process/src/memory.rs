@@ -9,6 +9,7 @@ use angara_registered::{Area, Stays};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 /// The memory of this process.
+#[derive(Clone)]
 pub struct Own {
     pid: i32,
     /// The kernel copies from and to this process; a sandbox may forbid it.
@@ -34,6 +35,26 @@ impl Own {
     fn exchanged(&self, at: u64, len: usize) -> Option<*mut u8> {
         self.area.as_ref()?.offset(at, len as u64)?;
         Some(std::ptr::with_exposed_provenance_mut(at as usize))
+    }
+
+    /// Exchanges the pages of bytes that are being registered, if that can be. Returns the address at which they are reached.
+    pub(crate) fn exchange(&self, at: u64, len: u64) -> u64 {
+        let Some(area) = &self.area else { return at };
+        match area.register(at as usize, len as usize) {
+            Ok(reach) => reach as u64,
+            Err(stays) => {
+                if let Some(name) = self.says.as_ref().filter(|_| stays != Stays::Empty) {
+                    angara_protocol::complain!("angara: {name}: {len} bytes at {at:#x} stay where they are: {stays}");
+                }
+                at
+            }
+        }
+    }
+    /// Undoes an exchange that has returned `reach`.
+    pub(crate) fn give_back(&self, at: u64, len: u64, reach: u64) {
+        if let Some(area) = &self.area {
+            area.deregister(at as usize, len as usize, reach as usize);
+        }
     }
 }
 
@@ -125,21 +146,10 @@ impl Memory for Own {
     }
 
     fn register(&mut self, at: u64, len: u64) -> u64 {
-        let Some(area) = &self.area else { return at };
-        match area.register(at as usize, len as usize) {
-            Ok(reach) => reach as u64,
-            Err(stays) => {
-                if let Some(name) = self.says.as_ref().filter(|_| stays != Stays::Empty) {
-                    angara_protocol::complain!("angara: {name}: {len} bytes at {at:#x} stay where they are: {stays}");
-                }
-                at
-            }
-        }
+        self.exchange(at, len)
     }
     fn deregister(&mut self, at: u64, len: u64, reach: u64) {
-        if let Some(area) = &self.area {
-            area.deregister(at as usize, len as usize, reach as usize);
-        }
+        self.give_back(at, len, reach);
     }
 }
 

@@ -101,8 +101,7 @@ pub(crate) unsafe extern "C" fn dealloc_td(of: *mut ibv_td) -> c_int {
 unsafe fn register(of: *mut ibv_pd, at: *mut c_void, len: usize, iova: u64, access: u32) -> Result<*mut ibv_mr> {
     // SAFETY: see the module.
     let (own, context) = unsafe { (pd(of), (*of).context) };
-    let region =
-        own.adapter.with(|hca| hca.register(own.id, at.expose_provenance() as u64, len as u64, iova, access))?;
+    let region = own.adapter.register(own.id, at.expose_provenance() as u64, len as u64, iova, access)?;
     let key = region.key;
     Ok(objects::give(ibv_mr { context, pd: of, addr: at, length: len, handle: key, lkey: key, rkey: key }))
 }
@@ -208,7 +207,7 @@ pub unsafe extern "C" fn dereg_mr(of: *mut ibv_mr) -> c_int {
     code(|| {
         // SAFETY: see the module.
         let (key, own) = unsafe { ((*of).lkey, pd((*of).pd)) };
-        own.adapter.with(|hca| hca.deregister(key))?;
+        own.adapter.deregister(key)?;
         // SAFETY: made by `register`, and freed once.
         drop(unsafe { Box::from_raw(of) });
         Ok(())
