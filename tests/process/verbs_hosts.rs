@@ -8,6 +8,7 @@ use angara_tests::{Test, tools};
 use rustix::process::Signal;
 use std::fs;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Enough for every size of message.
 const ALL_SIZES: &str = "8";
@@ -139,9 +140,10 @@ fn lose(victim: usize, maker: usize, orderly: bool) {
     let mut domain = Domain { pairs: 20, ..Domain::new(&cluster, "lost", &[]) };
     domain.is_well([victim, other]);
     domain.is_well([peer, victim]);
+    for one in &go_on {
+        assert!(!one.has_line("failed", Duration::ZERO), "{case}: {}", one.so_far());
+    }
     for (one, pid) in go_on.into_iter().zip(pids) {
-        // Whoever had failed would have ended by itself.
-        assert!(!one.has_line("failed", std::time::Duration::ZERO), "{case}: {}", one.so_far());
         kill(pid);
         let done = one.wait(PATIENCE);
         assert!([FAILED, 137].contains(&done.code()), "{case}: {done}");

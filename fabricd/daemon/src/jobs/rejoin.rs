@@ -46,9 +46,7 @@ impl Daemon {
             if job.coordinator.is_none_or(|maker| members.contains_key(&maker)) {
                 continue;
             }
-            job.descriptor.coordinator = *first;
-            job.coordinator = (*first != messages.me).then_some(*first);
-            if job.coordinator.is_none() {
+            if see_to(job, *first, messages.me) {
                 mine.push(*id);
             }
         }
@@ -58,7 +56,17 @@ impl Daemon {
     /// Nobody reaches those any more who sat in a domain on a host.
     pub(crate) fn desert_seats(self: &Rc<Self>, id: JobId, host: HostId) {
         let Some(messages) = &self.cluster.messages else { return };
-        let Some(memory) = self.jobs.table.borrow().get(&id).map(|job| job.memory.clone()) else { return };
+        let memory = match self.jobs.table.borrow_mut().get_mut(&id) {
+            None => return,
+            Some(job) => {
+                // At once: its daemon may be back before the others have agreed on anything without it.
+                let left = job.hosts.iter().copied().filter(|left| *left != host).chain([messages.me]).min();
+                if let Some(first) = left.filter(|_| job.coordinator == Some(host)) {
+                    see_to(job, first, messages.me);
+                }
+                job.memory.clone()
+            }
+        };
         let there = |pe: &usize| messages.owners[memory.entries[*pe].node as usize] == host && !memory.here[*pe];
         let mut lost = 0;
         for pe in (0..memory.pes).filter(there) {
@@ -111,4 +119,11 @@ impl Daemon {
         }
         self.jobs.seats_changed.notify_waiters();
     }
+}
+
+/// This host sees to a domain from now on; true if that is the one where this is said.
+fn see_to(job: &mut Job, host: HostId, me: HostId) -> bool {
+    job.descriptor.coordinator = host;
+    job.coordinator = (host != me).then_some(host);
+    job.coordinator.is_none()
 }
