@@ -121,6 +121,7 @@ pages! {
     packages "docs/guide/packages.md";
     races "docs/guide/races.md";
     rdma "docs/guide/rdma.md";
+    rdma_in_ci "docs/guide/rdma-in-ci.md";
     running "docs/guide/running.md";
     simulator "docs/guide/simulator.md";
     research "docs/guide/research.md";

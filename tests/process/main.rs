@@ -71,6 +71,8 @@ mod timeline;
 mod top;
 mod ucx;
 mod verbs;
+mod verbs_containers;
+mod verbs_hosts;
 mod verbs_programs;
 mod virtual_anywhere;
 mod virtual_mpi;

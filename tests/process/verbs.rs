@@ -296,9 +296,9 @@ fn a_missing_library_is_named_with_how_to_build_it() {
 }
 
 /// Rounds of who does not end by himself.
-const FOR_EVER: &str = "100000000";
+pub(super) const FOR_EVER: &str = "100000000";
 /// How a process ends one of whose completions has failed.
-const FAILED: i32 = 3;
+pub(super) const FAILED: i32 = 3;
 
 /// Pairs of processes at a daemon, with adapters of the real library.
 struct Peers<'t> {
@@ -345,13 +345,13 @@ impl<'t> Peers<'t> {
 }
 
 /// The process itself, which says its number first.
-fn pid_of(running: &Running) -> rustix::process::Pid {
+pub(super) fn pid_of(running: &Running) -> rustix::process::Pid {
     let line = running.expect_line("pid ");
     let number = line.trim_start_matches("pid ").trim().parse().expect("a number");
     rustix::process::Pid::from_raw(number).expect("a process")
 }
 
-fn kill(pid: rustix::process::Pid) {
+pub(super) fn kill(pid: rustix::process::Pid) {
     // It may have ended by itself.
     let _ = rustix::process::kill_process(pid, Signal::KILL);
 }

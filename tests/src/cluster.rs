@@ -39,6 +39,15 @@ impl Hosts {
         let addresses = (1..=hosts).map(|h| format!("10.77.0.{h}")).collect();
         Ok(Hosts { addresses, namespaces: Some(namespaces) })
     }
+    /// Largest packet of the network between namespaces; where there are none, nothing changes.
+    pub fn set_mtu(&self, bytes: u32) {
+        let Some(all) = &self.namespaces else { return };
+        let (switch, hosts) = all.names.split_last().expect("one for the bridge");
+        for (h, name) in hosts.iter().enumerate() {
+            ip(&format!("-n {switch} link set port{h} mtu {bytes}")).expect("ours");
+            ip(&format!("-n {name} link set eth0 mtu {bytes}")).expect("ours");
+        }
+    }
     /// Words that go before a command, so that it runs on a host.
     pub fn words(&self, host: usize) -> Vec<String> {
         let name = self.namespaces.as_ref().map(|all| &all.names[host]);
@@ -173,6 +182,10 @@ impl<'t> Cluster<'t> {
     /// Where a cluster file for one host alone is to be written.
     pub fn own_file(&self, host: usize) -> PathBuf {
         self.test.file(&format!("cluster{host}.toml"))
+    }
+    /// The network that they are on.
+    pub fn hosts(&self) -> &Hosts {
+        &self.hosts
     }
     /// Address of a host, with its port if that is not the usual one.
     pub fn address(&self, host: usize) -> &str {

@@ -25,7 +25,7 @@ use crate::jobs::job::{Job, PeState};
 use angara_abi::JobId;
 use angara_fabric::{Ledger, Outage};
 use angara_net::fault::{Action, Book, Command, Fault, Target};
-use angara_net::torus::Direction;
+use angara_net::torus::{Direction, NodeId};
 use angara_net::{HostId, Link};
 use angara_plane::{Command as Plane, Dead, Recovery};
 use angara_protocol::msg::Failure;
@@ -331,7 +331,7 @@ impl Daemon {
             .table
             .borrow()
             .values()
-            .filter(|j| j.coordinator.is_none())
+            .filter(|j| j.coordinator.is_none() || self.is_orphan(j))
             .map(|j| j.descriptor.clone())
             .collect();
         let agreed = a.agreed.borrow().clone();
@@ -413,7 +413,8 @@ impl Daemon {
         let over: Vec<JobId> = {
             let jobs = self.jobs.table.borrow();
             let over = |job: &Job| job.coordinator.is_some() && !commit.jobs.iter().any(|c| c.is_of(&job.descriptor));
-            jobs.iter().filter(|(_, job)| over(job)).map(|(id, _)| *id).collect()
+            let ends = |job: &Job| over(job) || self.is_other_half(job, commit);
+            jobs.iter().filter(|(_, job)| ends(job)).map(|(id, _)| *id).collect()
         };
         for id in over {
             tracing::info!(job = id.number(), "the job had ended without this host");
@@ -434,7 +435,8 @@ impl Daemon {
             }
             // It may have been about to be opened.
             self.forget_reservation(descriptor.id());
-            if descriptor.nodes().iter().any(|node| messages.owners.get(*node as usize) == Some(&messages.me)) {
+            let here = |node: &NodeId| messages.owners.get(*node as usize) == Some(&messages.me);
+            if !descriptor.new.spec.open && descriptor.nodes().iter().any(here) {
                 self.say_left(descriptor, &commit.agreed);
                 continue;
             }

@@ -31,6 +31,7 @@ impl Daemon {
         for job in self.jobs.table.borrow_mut().values_mut() {
             job.hosts = members.keys().copied().filter(|h| *h != messages.me).collect();
         }
+        self.take_over_domains(&members);
         for host in messages.member.cluster.ids().filter(|h| !members.contains_key(h)) {
             self.without_host(host, "it takes no part in the network any more");
         }
@@ -39,9 +40,12 @@ impl Daemon {
     /// Jobs go on without a host, if they can.
     fn without_host(self: &Rc<Self>, host: HostId, why: &str) {
         let Some(messages) = &self.cluster.messages else { return };
-        let (mut orphaned, mut cut) = (Vec::new(), Vec::new());
+        let (mut orphaned, mut cut, mut deserted) = (Vec::new(), Vec::new(), Vec::new());
         for (id, job) in self.jobs.table.borrow_mut().iter_mut() {
-            if job.coordinator == Some(host) {
+            if job.memory.open {
+                job.hosts.retain(|h| *h != host);
+                deserted.push(*id);
+            } else if job.coordinator == Some(host) {
                 orphaned.push(*id);
             } else if job.memory.entries.iter().any(|e| messages.owners[e.node as usize] == host) {
                 // Who only passes packets on has no say: the others may still be in touch.
@@ -69,14 +73,20 @@ impl Daemon {
         for id in cut {
             self.cut_off(id, host, why);
         }
+        for id in deserted {
+            self.desert_seats(id, host);
+        }
     }
 
     /// This host leaves a job, which cannot go on if PEs are here.
     pub(crate) fn leave_job(&self, id: JobId, why: &str) {
-        let needed = self.jobs.table.borrow().get(&id).is_some_and(|j| j.memory.pes_here() > 0);
-        if let Some(messages) = self.cluster.messages.as_ref().filter(|_| needed) {
-            self.cut_off(id, messages.me, why);
+        let needed = self.jobs.table.borrow().get(&id).filter(|j| j.memory.pes_here() > 0).map(|j| j.memory.open);
+        let (Some(open), Some(messages)) = (needed, &self.cluster.messages) else { return };
+        if open {
+            let (host, reason) = (messages.name(messages.me).into(), why.into());
+            return self.spread(id, Event::HostLost { job: id, host, reason });
         }
+        self.cut_off(id, messages.me, why);
     }
 
     /// The host that made a job with PEs here has not heard that it ended here.

@@ -106,6 +106,7 @@ impl Daemon {
             }
             Ask::Pairs(id, from, to) => self.pairs(id, (from, to)).await.map(Answer::Pairs).ok_or_else(|| unknown(id)),
             Ask::Waits(id) => self.waits(id).map(Answer::Waits).ok_or_else(|| unknown(id)),
+            Ask::Seats(id) => self.seats_for(from, id).map(Answer::Seats).ok_or_else(|| unknown(id)),
             Ask::TreeLoad(id, tree, root, pes) => {
                 let slot = self.slot_of(id).ok_or_else(|| unknown(id))?;
                 let loaded = ask::ask(&self.data, |reply| Command::LoadTree { slot, tree, root, pes, reply }).await;
@@ -183,6 +184,10 @@ impl Daemon {
         let mut jobs = self.jobs.table.borrow_mut();
         let Some(job) = jobs.get_mut(&id) else { return };
         let host_lost = matches!(event, Event::HostLost { .. });
+        if host_lost && job.memory.open {
+            drop(jobs);
+            return self.desert_seats(id, from);
+        }
         if host_lost && job.descriptor.over {
             // Several hosts notice it, each in its own way.
             return;

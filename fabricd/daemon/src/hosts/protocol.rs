@@ -55,6 +55,8 @@ pub(crate) enum Ask {
     Links(u64),
     /// What is open of a link of yours, for somebody who looks, by its number ([`angara_net::Link::index`]).
     Link(u32),
+    /// The seats of a domain, as you know them.
+    Seats(JobId),
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -79,6 +81,8 @@ pub(crate) enum Answer {
     Links(u64, Vec<u64>),
     /// As the page has it.
     Link(serde_json::Value),
+    /// The word of each seat.
+    Seats(Vec<u32>),
     /// Not now: a change is under way.
     Later,
     Prepared(Box<Prepared>),

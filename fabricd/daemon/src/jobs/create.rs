@@ -268,8 +268,16 @@ impl Daemon {
 
     /// Takes part in a job without PEs here that the others have had before this host came.
     pub(crate) async fn open_from_descriptor(self: &Rc<Self>, descriptor: &JobDescriptor) -> Result<(), Failure> {
+        let id = descriptor.id();
         self.reserve(Some(descriptor.coordinator), descriptor.new.clone())?;
-        self.open(Owner::nobody(), descriptor.open.clone()).await
+        if let Some(reservation) = self.jobs.reservations.borrow_mut().get_mut(&id) {
+            reservation.is_late = descriptor.new.spec.open;
+        }
+        self.open(Owner::nobody(), descriptor.open.clone()).await?;
+        if descriptor.new.spec.open {
+            tokio::task::spawn_local(self.clone().learn_seats(id));
+        }
+        Ok(())
     }
 
     /// First phase: endpoints of the PEs here, whether they are too many for the cores, and which cores to take.
@@ -296,7 +304,10 @@ impl Daemon {
         let cores = CoreAdvice { first: self.jobs.next_core.get() as u32, busy };
         self.jobs.next_core.set((self.jobs.next_core.get() + share.pes.len()) % self.cores);
         let crowded = share.crowded;
-        self.jobs.reservations.borrow_mut().insert(new.id, Reservation { coordinator, new, share, seats: Vec::new() });
+        self.jobs
+            .reservations
+            .borrow_mut()
+            .insert(new.id, Reservation { coordinator, new, share, seats: Vec::new(), is_late: false });
         Ok((endpoints, crowded, cores))
     }
 
@@ -331,7 +342,7 @@ impl Daemon {
     /// Second phase: the job exists from now on.
     pub(crate) async fn open(self: &Rc<Self>, owner: Owner, open: OpenJob) -> Result<(), Failure> {
         let reservation = self.jobs.reservations.borrow_mut().remove(&open.id);
-        let Some(Reservation { coordinator, new, share, seats }) = reservation else {
+        let Some(Reservation { coordinator, new, share, seats, is_late }) = reservation else {
             return Err(failure(format!("nothing is reserved for job {}", open.id), "try again"));
         };
         let give_back = || {
@@ -362,7 +373,11 @@ impl Daemon {
             uid,
             user: new.user,
             spec: new.spec,
-            pes: (0..memory.pes).map(|_| PeState::Waiting).collect(),
+            pes: memory
+                .here
+                .iter()
+                .map(|here| if *here && is_late { PeState::Gone } else { PeState::Waiting })
+                .collect(),
             memory: memory.clone(),
             owner,
             created: Instant::now(),

@@ -73,7 +73,8 @@ impl Daemon {
     /// before connections and trunks close.
     async fn end_jobs_saying(&self, why: &str) {
         let ids: Vec<(JobId, bool)> =
-            self.jobs.table.borrow().iter().map(|(id, j)| (*id, j.coordinator.is_none())).collect();
+            // Others go on in a domain, whoever has made it.
+            self.jobs.table.borrow().iter().map(|(id, j)| (*id, j.coordinator.is_none() && !j.memory.open)).collect();
         let mut told = Vec::new();
         for (id, mine) in ids {
             if mine {

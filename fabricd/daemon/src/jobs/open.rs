@@ -230,7 +230,7 @@ impl Daemon {
     }
 
     /// Somebody has sat down at a seat of another host, or has left it. Whom the page shows can be reached.
-    pub(super) fn take_open_seat(self: &Rc<Self>, memory: Arc<JobMemory>, pe: usize, seat: Seat) {
+    pub(crate) fn take_open_seat(self: &Rc<Self>, memory: Arc<JobMemory>, pe: usize, seat: Seat) {
         let (daemon, slot) = (self.clone(), memory.slot);
         tokio::task::spawn_local(async move {
             let told = ask(&daemon.data, |reply| Command::SetElsewhere(slot, pe, seat.taken(), reply)).await;
@@ -243,7 +243,7 @@ impl Daemon {
     }
 
     /// Ends a domain made here that nobody is in any more, after a while.
-    pub(super) fn look_at_domain(self: &Rc<Self>, id: JobId) {
+    pub(crate) fn look_at_domain(self: &Rc<Self>, id: JobId) {
         let jobs = self.jobs.table.borrow();
         let Some(job) = jobs.get(&id).filter(|job| job.coordinator.is_none() && job.memory.page.attached() == 0) else {
             return;

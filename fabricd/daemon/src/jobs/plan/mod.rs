@@ -110,6 +110,8 @@ pub(crate) struct Reservation {
     pub(super) share: Share,
     /// Seats that were taken on other hosts before the job was open here: PE and word.
     pub(super) seats: Vec<(u32, u32)>,
+    /// A domain that other hosts have had before: what its seats here have been through is to be asked first.
+    pub(super) is_late: bool,
 }
 
 impl Reservation {
