@@ -67,7 +67,8 @@ impl<'t> Containers<'t> {
 fn containers_that_share_a_daemon_find_every_byte_of_each_other() {
     let test = Test::new("verbs-containers");
     let Some(containers) = Containers::new(&test) else { return };
-    let daemon = Daemon::start(&test, &["--torus", "2x2"]);
+    // Each case has a domain of its own, and each takes half of the channels that are free.
+    let daemon = Daemon::start(&test, &["--torus", "2x2", "--channels", "128"]);
     let ways: [&[&str]; 4] = [&[], &["--memory", "agent"], &["--path", "ring"], &["--nodes", "1,2"]];
     for (turn, way) in ways.iter().enumerate() {
         for strict in [[false, false], [true, false], [true, true]] {

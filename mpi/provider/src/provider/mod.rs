@@ -29,6 +29,7 @@ pub(crate) use calls::{Access, AtomicCall, Receive, SendCall, Tagged};
 pub(crate) use fault::Outcome;
 pub(crate) use here::Window;
 pub(crate) use names::Names;
-pub(crate) use onesided::{BYTES as TABLES, Exposure};
+pub(crate) use objects::Exposure;
+pub(crate) use onesided::BYTES as TABLES;
 pub(crate) use progress::Provider;
 pub(crate) use waiting::{is_wanted, wanting};

@@ -1,7 +1,6 @@
 //! Contents of libfabric's objects: endpoints, completion queues, counters, address vectors, domains.
 
 use super::fault::Fault;
-use super::onesided::Exposure;
 use crate::abi::constants::*;
 use crate::matching::{Matching, Source};
 use crate::memory::UserMemory;
@@ -148,6 +147,15 @@ impl Addresses {
     pub(crate) fn address_of(&self, source: Source) -> u64 {
         self.by_source.get(source as usize).copied().unwrap_or(ADDR_NOTAVAIL)
     }
+}
+
+/// How peers reach registered memory by themselves.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Exposure {
+    /// Where the first byte is reached, if pages were exchanged or would have been.
+    pub(super) reach: Option<usize>,
+    /// Where it is published.
+    pub(super) slot: Option<u64>,
 }
 
 /// Memory that peers may name by its key.

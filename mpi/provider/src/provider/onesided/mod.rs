@@ -12,7 +12,7 @@ pub(crate) use memory::Remote;
 pub(crate) use table::BYTES;
 
 use super::here::Here;
-use super::objects::Registered;
+use super::objects::{Exposure, Registered};
 use crate::memory::{UserMemory, read_process};
 use angara::mailbox::Peer;
 use angara::{Place, Reach, Region};
@@ -58,14 +58,6 @@ pub(crate) struct OneSided {
     /// By seat: of which generation, and the way there.
     ways: Vec<Option<(u32, Option<Way>)>>,
     numbers: u64,
-}
-
-/// How a region is exposed to peers.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Exposure {
-    /// Where the first byte is reached, if pages were exchanged or would have been.
-    reach: Option<usize>,
-    slot: Option<u64>,
 }
 
 impl OneSided {
