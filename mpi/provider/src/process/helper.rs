@@ -103,7 +103,10 @@ fn end(thread: &JoinHandle<()>) {
 
 /// The process ends: nothing takes the provider's lock any more without being asked to.
 pub(super) fn ends() {
-    if let Some(thread) = &running().thread {
+    // A child of the program may have got the lock as another thread had it.
+    if let Ok(running) = RUNNING.try_lock()
+        && let Some(thread) = &running.thread
+    {
         end(thread);
     }
 }

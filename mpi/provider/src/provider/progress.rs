@@ -49,7 +49,7 @@ impl Provider {
     }
 
     /// [`Provider::progress`] that does nothing else where nothing came.
-    #[inline]
+    #[inline(always)]
     pub(super) fn take_in(&mut self) -> bool {
         let Provider { mailbox, state } = self;
         let came = match mailbox.receive(BATCH, &mut |peer, message| {
