@@ -114,6 +114,7 @@ pub(super) fn ends() {
 /// Somebody goes to sleep on a descriptor, and has armed it.
 pub(crate) fn wake() {
     if AWAY.load(Ordering::Relaxed)
+        && AWAY.swap(false, Ordering::Relaxed)
         && let Some(thread) = &running().thread
     {
         thread.thread().unpark();
@@ -168,23 +169,28 @@ fn serve() {
 }
 
 /// Returns when somebody goes to sleep on a descriptor, or where progress is automatic, when the program does not poll any more.
+/// It does not ask for the lock meanwhile: a program that polls has it nearly always.
 fn stay_away() {
-    // Whoever arms a descriptor under the lock afterwards sees this; whoever has done so before is seen here.
     AWAY.store(true, Ordering::Relaxed);
-    let (mut looks, mut in_vain) = (provider().looks_in_vain(), 0);
-    while !is_to_end() && provider().goes_without_help() {
+    // Whoever arms a descriptor under the lock from now on sees that; whoever has done so before is seen here.
+    let (is_needed, polls) = {
+        let provider = provider();
+        (!provider.goes_without_help(), provider.looks_in_vain())
+    };
+    let looks = || polls.load(Ordering::Relaxed);
+    let (mut before, mut in_vain) = (looks(), 0);
+    while !is_needed && AWAY.load(Ordering::Relaxed) && !is_to_end() && in_vain < TWICE {
         if !is_always() {
             std::thread::park();
             continue;
         }
         std::thread::park_timeout(NAP);
-        let mut provider = provider();
-        let now = provider.looks_in_vain();
-        in_vain = if now == looks { in_vain + 1 } else { 0 };
-        looks = now;
-        if in_vain >= TWICE {
-            provider.wants_help();
-        }
+        let now = looks();
+        in_vain = if now == before { in_vain + 1 } else { 0 };
+        before = now;
     }
     AWAY.store(false, Ordering::Relaxed);
+    if in_vain >= TWICE {
+        provider().wants_help();
+    }
 }

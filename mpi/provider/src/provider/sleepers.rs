@@ -3,6 +3,8 @@
 use super::fault::Outcome;
 use super::progress::Provider;
 use crate::abi::constants::errno;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A program that has looked so often in vain since it slept last, polls.
 const POLLS: u32 = 32;
@@ -54,12 +56,12 @@ impl Provider {
 
     /// Nobody sleeps on a descriptor, and the program looks by itself.
     pub(crate) fn goes_without_help(&self) -> bool {
-        self.state.idle.looks_in_vain() >= POLLS && !self.state.objects.is_slept_on()
+        self.state.idle.looks_in_vain().load(Ordering::Relaxed) >= POLLS && !self.state.objects.is_slept_on()
     }
 
     /// Looks of the program in vain: as long as their number grows, it polls.
-    pub(crate) fn looks_in_vain(&self) -> u32 {
-        self.state.idle.looks_in_vain()
+    pub(crate) fn looks_in_vain(&self) -> Arc<AtomicU32> {
+        self.state.idle.looks_in_vain().clone()
     }
 
     /// The program does not look any more.
