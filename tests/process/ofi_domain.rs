@@ -17,28 +17,33 @@ const LARGE: u32 = 64 << 20;
 const WELL: &str = "ended well";
 /// `FI_EIO`.
 const FAILED: &str = "ended with 5";
+/// `FI_ENOTCONN` of a receive.
+const GONE_WHILE_AWAITED: &str = "ended with 107";
 /// `FI_ENOTCONN`, and `FI_ECONNREFUSED` once somebody else sits there.
 const GONE: [&str; 2] = ["begun 107", "begun 111"];
 
 /// `tests/c/ofi/member.c`, if it can be compiled here.
 fn program() -> Option<&'static PathBuf> {
     static BUILT: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let built = BUILT.get_or_init(|| {
-        if !PathBuf::from("/usr/include/rdma/fabric.h").exists() {
-            return None;
-        }
-        let output = tools::profile_dir().join("angara-tests").join(format!("ofi-member-{}", std::process::id()));
-        std::fs::create_dir_all(output.parent()?).expect("target directory is writable");
-        let mut compile = Command::new("gcc");
-        compile.args(["-O1", "-Wall", "-Werror", "-o"]).arg(&output).arg(tools::root().join("tests/c/ofi/member.c"));
-        let done = compile.arg("-lfabric").stdin(Stdio::null()).output().expect("gcc starts");
-        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-        Some(output)
-    });
+    let built = BUILT.get_or_init(|| compiled("member"));
     if built.is_none() {
         println!("-- skipped: libfabric's headers (package libfabric-dev) are not installed");
     }
     built.as_ref()
+}
+
+/// A program of `tests/c/ofi`, where libfabric's headers are.
+fn compiled(name: &str) -> Option<PathBuf> {
+    if !PathBuf::from("/usr/include/rdma/fabric.h").exists() {
+        return None;
+    }
+    let output = tools::profile_dir().join("angara-tests").join(format!("ofi-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(output.parent()?).expect("target directory is writable");
+    let mut compile = Command::new("gcc");
+    compile.args(["-O1", "-Wall", "-Werror", "-o"]).arg(&output).arg(tools::root().join(format!("tests/c/ofi/{name}.c")));
+    let done = compile.args(["-lfabric", "-lpthread"]).stdin(Stdio::null()).output().expect("gcc starts");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    Some(output)
 }
 
 /// A process of the domain.
@@ -345,6 +350,59 @@ fn automatic_progress_needs_no_calls_of_the_target() {
         }
         origin.leave();
         target.leave();
+        ends_clean(&test, daemon);
+    }
+}
+
+/// Both ends sleep in `poll` on descriptors of completion queues, counters and event queues.
+#[test]
+fn who_sleeps_on_a_descriptor_misses_nothing() {
+    let Some(program) = compiled("sleeper") else {
+        return println!("-- skipped: libfabric's headers (package libfabric-dev) are not installed");
+    };
+    for path in ["direct", "ring"] {
+        let test = Test::new("ofi-sleeper");
+        let mut run = test.angara(["run", "-n", "2", "--heap", "64M", "--timeout", "100", "--path", path, "--"]);
+        run.arg(&program).arg("1000");
+        let done = test.run(run).success();
+        for pe in 0..2 {
+            assert!(done.stdout.contains(&format!("{pe}: all well, and slept")), "{path}: {done}");
+        }
+        test.assert_clean();
+    }
+    // A process that sleeps in the system has no time of its own.
+    let test = Test::new("ofi-sleeper");
+    let mut run = test.angara(["run", "-n", "2", "--heap", "64M", "--timeout", "100", "--clock", "virtual", "--"]);
+    run.arg(&program).arg("1");
+    let refused = test.run(run);
+    assert!(refused.code() != 0 && refused.stdout.contains("fi_cq_open: -38"), "{refused}");
+    test.assert_clean();
+}
+
+#[test]
+fn who_sleeps_on_a_descriptor_learns_that_a_peer_was_killed() {
+    let Some(program) = program() else { return };
+    for path in ["direct", "ring"] {
+        let test = Test::new("ofi-sleeper-killed");
+        let daemon = Daemon::start(&test, &["--torus", "2x2"]);
+        let mut a = Member::start(&test, program, path, 0, "fd");
+        let mut b = Member::start(&test, program, path, 1, "manual");
+        a.meet(&b.address);
+        b.meet(&a.address);
+        // Large ones are fetched while the receiver sleeps.
+        for len in [8, LARGE] {
+            a.begin(&format!("expect {len}"));
+            let waits = a.tell("wait");
+            b.begin(&format!("send {len}"));
+            b.ask("wait", &[WELL]);
+            a.answer(&waits, &[WELL]);
+        }
+        a.begin("expect 8");
+        let waits = a.tell("wait");
+        b.ask("look 20", &["looked"]);
+        b.kill();
+        a.answer(&waits, &[GONE_WHILE_AWAITED]);
+        a.leave();
         ends_clean(&test, daemon);
     }
 }

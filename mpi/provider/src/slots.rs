@@ -129,6 +129,10 @@ impl<T, N: Number> Slots<T, N> {
         numbered.filter_map(|(index, slot)| Some((Self::number(index, slot.serial), slot.thing.as_ref()?)))
     }
 
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.slots.iter_mut().filter_map(|slot| slot.thing.as_mut())
+    }
+
     pub(crate) fn ids(&self, keep: impl Fn(&T) -> bool) -> Vec<N> {
         self.iter().filter(|(_, thing)| keep(thing)).map(|(id, _)| id).collect()
     }

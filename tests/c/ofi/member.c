@@ -5,6 +5,7 @@
  *   call SERVICE   gives its endpoint one more name
  *   send LEN       sends                           look N       looks N times at its queue
  *   write LEN      writes into the peer's memory   wait         looks until something has ended
+ *                  as mode fd it sleeps in poll meanwhile
  *   read LEN       reads from the peer's memory
  *   forbid         may not read the memory of other processes any more
  *   close ep, close mr   closes its endpoint or what peers may write and read, forbids the memory at once, and has others
@@ -13,6 +14,7 @@
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <poll.h>
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
@@ -41,7 +43,7 @@ static fi_addr_t peer;
 static unsigned char *in, *out, *region; /* what is received, sent, and registered */
 static struct fi_info *info;
 static size_t expected;
-static int number;
+static int number, sleeps;
 
 #define say(...) (printf("%d: ", number), printf(__VA_ARGS__))
 
@@ -92,17 +94,19 @@ static void open_region(void)
 }
 
 /* With a service it is a server, found at that node. */
-static void start(int is_auto, const char *service, const char *node)
+static void start(const char *mode, const char *service, const char *node)
 {
     struct fi_info *hints = fi_allocinfo();
     struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_MSG};
     struct fi_av_attr av_attr = {.type = FI_AV_TABLE};
 
+    sleeps = !strcmp(mode, "fd");
+    cq_attr.wait_obj = sleeps ? FI_WAIT_FD : FI_WAIT_UNSPEC;
     hints->caps = FI_MSG | FI_RMA | FI_DIRECTED_RECV;
     hints->ep_attr->type = FI_EP_RDM;
     hints->fabric_attr->prov_name = strdup("angara");
     hints->addr_format = getenv("MEMBER_TEXT") ? FI_ADDR_STR : FI_FORMAT_UNSPEC;
-    hints->domain_attr->data_progress = is_auto ? FI_PROGRESS_AUTO : FI_PROGRESS_MANUAL;
+    hints->domain_attr->data_progress = !strcmp(mode, "auto") ? FI_PROGRESS_AUTO : FI_PROGRESS_MANUAL;
     hints->tx_attr->op_flags = FI_DELIVERY_COMPLETE;
     must(fi_getinfo(FI_VERSION(1, 17), node, service, service ? FI_SOURCE : 0, hints, &info), "fi_getinfo");
     must(fi_fabric(info->fabric_attr, &fabric, NULL), "fi_fabric");
@@ -212,15 +216,28 @@ static int look(void)
     return 1;
 }
 
+static void sleep_on_queue(void)
+{
+    struct pollfd one = {.events = POLLIN};
+    struct fid *fid = &cq->fid;
+
+    must(fi_control(fid, FI_GETWAIT, &one.fd), "FI_GETWAIT");
+    if (!fi_trywait(fabric, &fid, 1))
+        must(poll(&one, 1, 60000) < 0 ? -errno : 0, "poll");
+}
+
 static void wait_for_one(void)
 {
     double end = now() + 60;
 
-    while (!look())
+    while (!look()) {
         if (now() > end) {
             say("nothing ended\n");
             return;
         }
+        if (sleeps)
+            sleep_on_queue();
+    }
 }
 
 static void forbid(void)
@@ -322,7 +339,7 @@ int main(int argc, char **argv)
     char line[300], what[16], rest[200], more[50];
 
     setvbuf(stdout, NULL, _IOLBF, 0);
-    start(argc > 1 && !strcmp(argv[1], "auto"), argc > 2 ? argv[2] : NULL, argc > 3 ? argv[3] : NULL);
+    start(argc > 1 ? argv[1] : "manual", argc > 2 ? argv[2] : NULL, argc > 3 ? argv[3] : NULL);
     address();
     while (fgets(line, sizeof line, stdin)) {
         rest[0] = more[0] = 0;

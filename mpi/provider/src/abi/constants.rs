@@ -73,7 +73,9 @@ pub(crate) const CLASS_CNTR: usize = 15;
 
 pub(crate) const CLASS_POLL: usize = 17;
 
+pub(crate) const CONTROL_GETWAIT: i32 = 5;
 pub(crate) const CONTROL_ENABLE: i32 = 6;
+pub(crate) const CONTROL_GETWAITOBJ: i32 = 16;
 pub(crate) const CONTROL_GETOPSFLAG: i32 = 2;
 pub(crate) const CONTROL_SETOPSFLAG: i32 = 3;
 
@@ -85,9 +87,10 @@ pub(crate) const CQ_CONTEXT: i32 = 1;
 pub(crate) const CQ_MSG: i32 = 2;
 pub(crate) const CQ_DATA: i32 = 3;
 pub(crate) const CQ_TAGGED: i32 = 4;
+pub(crate) const WAIT_NONE: i32 = 0;
+pub(crate) const WAIT_UNSPEC: i32 = 1;
 pub(crate) const WAIT_FD: i32 = 3;
-pub(crate) const WAIT_MUTEX_COND: i32 = 4;
-pub(crate) const WAIT_SET: i32 = 2;
+pub(crate) const WAIT_YIELD: i32 = 5;
 pub(crate) const CQ_COND_THRESHOLD: i32 = 1;
 
 pub(crate) const FETCH_ATOMIC: u64 = 1 << 58;

@@ -44,6 +44,7 @@ layouts! {
         domain_attr fabric_attr nic;
     AvAttr "fi_av_attr": kind rx_ctx_bits count ep_per_node name map_addr flags;
     CqAttr "fi_cq_attr": size flags format wait_obj signaling_vector wait_cond wait_set;
+    EqAttr "fi_eq_attr": size flags wait_obj signaling_vector wait_set;
     CntrAttr "fi_cntr_attr": events wait_obj wait_set flags;
     CqEntry "fi_cq_tagged_entry": op_context flags len buf data tag;
     CqErrEntry "fi_cq_err_entry": op_context flags len buf data tag olen err prov_errno err_data err_data_size;

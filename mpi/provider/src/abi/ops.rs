@@ -38,7 +38,7 @@ pub(crate) struct OpsFabric {
     pub(crate) size: size_t,
     pub(crate) domain: unsafe extern "C" fn(*mut FidFabric, *mut Info, *mut *mut FidDomain, Ptr) -> c_int,
     pub(crate) passive_ep: Absent,
-    pub(crate) eq_open: unsafe extern "C" fn(*mut FidFabric, *mut c_void, *mut *mut FidEq, Ptr) -> c_int,
+    pub(crate) eq_open: unsafe extern "C" fn(*mut FidFabric, *mut EqAttr, *mut *mut FidEq, Ptr) -> c_int,
     pub(crate) wait_open: Absent,
     pub(crate) trywait: unsafe extern "C" fn(*mut FidFabric, *mut *mut Fid, c_int) -> c_int,
     pub(crate) domain2: unsafe extern "C" fn(*mut FidFabric, *mut Info, *mut *mut FidDomain, u64, Ptr) -> c_int,

@@ -156,6 +156,15 @@ pub(crate) struct CqAttr {
 }
 
 #[repr(C)]
+pub(crate) struct EqAttr {
+    pub(crate) size: size_t,
+    pub(crate) flags: u64,
+    pub(crate) wait_obj: c_int,
+    pub(crate) signaling_vector: c_int,
+    pub(crate) wait_set: *mut c_void,
+}
+
+#[repr(C)]
 pub(crate) struct CntrAttr {
     pub(crate) events: c_int,
     pub(crate) wait_obj: c_int,

@@ -5,7 +5,7 @@ use super::*;
 use crate::abi::constants::*;
 use crate::abi::ops::*;
 use crate::abi::structs::*;
-use crate::process::{provider, wait_for};
+use crate::process::{Helper, provider, wait_for, wake};
 use crate::provider::Provider;
 use crate::provider::objects::Counter;
 use std::time::Duration;
@@ -14,6 +14,9 @@ use std::time::Duration;
 pub(super) struct CntrObject {
     fid: FidCntr,
     pub(super) id: u32,
+    wait_obj: i32,
+    /// Where it may be slept on.
+    helper: Option<Helper>,
     pub(super) users: Users,
     _domain: Users,
 }
@@ -30,7 +33,7 @@ impl CntrObject {
 /// Value and errors of a counter.
 pub(super) type Seen = (u64, u64);
 
-static CNTR_FI: FiOps = fi_ops(close, no_bind, no_control);
+static CNTR_FI: FiOps = fi_ops(close, no_bind, control);
 static CNTR_OPS: OpsCntr = OpsCntr { size: size_of::<OpsCntr>(), read, readerr, add, set, wait, adderr, seterr };
 
 pub(super) unsafe extern "C" fn open(
@@ -41,14 +44,14 @@ pub(super) unsafe extern "C" fn open(
 ) -> c_int {
     guarded(|| {
         // SAFETY: libfabric has callers pass open objects and valid buffers.
-        if let Some(attr) = unsafe { attr.as_ref() } {
-            super::cq::check_wait(attr.wait_obj)?;
-        }
-        let id = provider().state.objects.counters.insert(Counter::default());
+        let wait_obj = unsafe { attr.as_ref() }.map_or(WAIT_UNSPEC, |attr| attr.wait_obj);
+        let bell = super::waitobj::bell(wait_obj)?;
+        let helper = bell.descriptor().map(|_| Helper::for_sleepers()).transpose()?;
+        let id = provider().state.objects.counters.insert(Counter { bell, ..Counter::default() });
         let fid = FidCntr { fid: Fid { fclass: CLASS_CNTR, context, ops: &CNTR_FI }, ops: &CNTR_OPS };
         // SAFETY: libfabric has callers pass open objects and valid buffers.
         let domain = unsafe { DomainObject::of(domain) }.users.clone();
-        let object = CntrObject { fid, id, users: Users::default(), _domain: domain };
+        let object = CntrObject { fid, id, wait_obj, helper, users: Users::default(), _domain: domain };
         // SAFETY: libfabric has callers pass open objects and valid buffers.
         unsafe { *out = Box::into_raw(Box::new(object)).cast() };
         Ok(())
@@ -62,8 +65,31 @@ unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
         // SAFETY: made by `open`, and closed once.
         let object = unsafe { Box::from_raw(fid.cast::<CntrObject>()) };
         provider().state.objects.counters.remove(object.id);
+        drop(object.helper);
         Ok(())
     })
+}
+
+unsafe extern "C" fn control(fid: *mut Fid, command: c_int, arg: *mut c_void) -> c_int {
+    guarded(|| {
+        // SAFETY: libfabric has callers pass open objects and valid buffers.
+        let object = unsafe { CntrObject::of(fid.cast()) };
+        let descriptor = provider().state.objects.counters.get(object.id).and_then(|counter| counter.bell.descriptor());
+        // SAFETY: libfabric has callers pass open objects and valid buffers.
+        unsafe { super::waitobj::control(command, arg, object.wait_obj, descriptor) }
+    })
+}
+
+/// `fi_trywait` of a counter: it is not slept on before the program has read how far it is.
+///
+/// # Safety
+/// See the module.
+pub(super) unsafe fn try_wait(fid: *mut FidCntr) -> Outcome {
+    // SAFETY: the caller promises what the callee asks for.
+    let id = unsafe { CntrObject::of(fid) }.id;
+    provider().may_sleep_on_counter(id)?;
+    wake();
+    Ok(())
 }
 
 /// # Safety
@@ -77,7 +103,13 @@ unsafe fn with(cntr: *mut FidCntr, progress: bool, f: impl FnOnce(&mut Counter) 
         if progress {
             provider.progress();
         }
-        value = provider.state.objects.counters.get_mut(id).map_or(0, f);
+        value = provider.state.objects.counters.get_mut(id).map_or(0, |counter| {
+            let value = f(counter);
+            if counter.has_changed() {
+                counter.bell.tell();
+            }
+            value
+        });
         Ok(())
     });
     value
@@ -85,12 +117,22 @@ unsafe fn with(cntr: *mut FidCntr, progress: bool, f: impl FnOnce(&mut Counter) 
 
 unsafe extern "C" fn read(cntr: *mut FidCntr) -> u64 {
     // SAFETY: libfabric has callers pass open objects and valid buffers.
-    unsafe { with(cntr, true, |counter| counter.value) }
+    unsafe {
+        with(cntr, true, |counter| {
+            counter.read.0 = counter.value;
+            counter.value
+        })
+    }
 }
 
 unsafe extern "C" fn readerr(cntr: *mut FidCntr) -> u64 {
     // SAFETY: libfabric has callers pass open objects and valid buffers.
-    unsafe { with(cntr, true, |counter| counter.errors) }
+    unsafe {
+        with(cntr, true, |counter| {
+            counter.read.1 = counter.errors;
+            counter.errors
+        })
+    }
 }
 
 unsafe extern "C" fn add(cntr: *mut FidCntr, value: u64) -> c_int {

@@ -5,7 +5,7 @@ use super::*;
 use crate::abi::constants::*;
 use crate::abi::ops::*;
 use crate::abi::structs::*;
-use crate::process::{provider, stand_if_it_is_to, wait_for};
+use crate::process::{Helper, provider, stand_if_it_is_to, wait_for, wake};
 use crate::provider::Provider;
 use crate::provider::objects::{Done, Queue};
 use std::time::Duration;
@@ -19,6 +19,9 @@ pub(super) struct CqObject {
     size: usize,
     threshold: bool,
     api_version: u32,
+    wait_obj: i32,
+    /// Where it may be slept on.
+    helper: Option<Helper>,
     pub(super) users: Users,
     _domain: Users,
 }
@@ -32,17 +35,8 @@ impl CqObject {
     }
 }
 
-static CQ_FI: FiOps = fi_ops(close, no_bind, no_control);
+static CQ_FI: FiOps = fi_ops(close, no_bind, control);
 static CQ_OPS: OpsCq = OpsCq { size: size_of::<OpsCq>(), read, readfrom, readerr, sread, sreadfrom, signal, strerror };
-
-/// Waiting happens inside calls only: there is no object of the system that another call could wait on.
-pub(super) fn check_wait(wait_obj: i32) -> Outcome {
-    if matches!(wait_obj, WAIT_FD | WAIT_MUTEX_COND | WAIT_SET) || wait_obj > 5 {
-        crate::log::info("wait objects other than FI_WAIT_NONE, UNSPEC and YIELD are not offered");
-        return Err(errno::ENOSYS);
-    }
-    Ok(())
-}
 
 pub(super) unsafe extern "C" fn open(
     domain: *mut FidDomain,
@@ -53,7 +47,7 @@ pub(super) unsafe extern "C" fn open(
     guarded(|| {
         // SAFETY: libfabric has callers pass open objects and valid buffers.
         let (attr, domain) = unsafe { (&mut *attr, DomainObject::of(domain)) };
-        check_wait(attr.wait_obj)?;
+        let bell = super::waitobj::bell(attr.wait_obj)?;
         let format = if attr.format == 0 { CQ_CONTEXT } else { attr.format };
         let size = match format {
             CQ_CONTEXT => 8,
@@ -63,11 +57,13 @@ pub(super) unsafe extern "C" fn open(
             _ => return Err(errno::ENOSYS),
         };
         attr.format = format;
-        let id = provider().state.objects.queues.insert(Queue::default());
+        let helper = bell.descriptor().map(|_| Helper::for_sleepers()).transpose()?;
+        let id = provider().state.objects.queues.insert(Queue { bell, ..Queue::default() });
         let fid = FidCq { fid: Fid { fclass: CLASS_CQ, context, ops: &CQ_FI }, ops: &CQ_OPS };
         let threshold = attr.wait_cond == CQ_COND_THRESHOLD;
         let (users, api_version, _domain) = (Users::default(), domain.api_version, domain.users.clone());
-        let object = CqObject { fid, id, format, size, threshold, api_version, users, _domain };
+        let wait_obj = attr.wait_obj;
+        let object = CqObject { fid, id, format, size, threshold, api_version, wait_obj, helper, users, _domain };
         // SAFETY: libfabric has callers pass open objects and valid buffers.
         unsafe { *out = Box::into_raw(Box::new(object)).cast() };
         Ok(())
@@ -81,8 +77,31 @@ unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
         // SAFETY: made by `open`, and closed once.
         let object = unsafe { Box::from_raw(fid.cast::<CqObject>()) };
         provider().state.objects.queues.remove(object.id);
+        drop(object.helper);
         Ok(())
     })
+}
+
+unsafe extern "C" fn control(fid: *mut Fid, command: c_int, arg: *mut c_void) -> c_int {
+    guarded(|| {
+        // SAFETY: libfabric has callers pass open objects and valid buffers.
+        let object = unsafe { CqObject::of(fid.cast()) };
+        let descriptor = provider().state.objects.queues.get(object.id).and_then(|queue| queue.bell.descriptor());
+        // SAFETY: libfabric has callers pass open objects and valid buffers.
+        unsafe { super::waitobj::control(command, arg, object.wait_obj, descriptor) }
+    })
+}
+
+/// `fi_trywait` of a queue.
+///
+/// # Safety
+/// See the module.
+pub(super) unsafe fn try_wait(fid: *mut FidCq) -> Outcome {
+    // SAFETY: the caller promises what the callee asks for.
+    let id = unsafe { CqObject::of(fid) }.id;
+    provider().may_sleep_on_queue(id)?;
+    wake();
+    Ok(())
 }
 
 /// Where completions are written.
@@ -264,7 +283,10 @@ unsafe extern "C" fn signal(cq: *mut FidCq) -> c_int {
     guarded(|| {
         // SAFETY: libfabric has callers pass open objects and valid buffers.
         let id = unsafe { CqObject::of(cq) }.id;
-        provider().state.objects.queues.get_mut(id).ok_or(errno::EINVAL)?.signalled = true;
+        let mut provider = provider();
+        let queue = provider.state.objects.queues.get_mut(id).ok_or(errno::EINVAL)?;
+        queue.signalled = true;
+        queue.bell.tell();
         Ok(())
     })
 }

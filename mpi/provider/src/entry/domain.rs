@@ -1,15 +1,14 @@
 //! Domains and the memory that is registered with them.
 
 use super::form::Form;
-use super::parents::{Companion, DomainObject, FabricObject};
+use super::parents::{DomainObject, FabricObject};
 use super::*;
 use crate::abi::constants::*;
 use crate::abi::ops::*;
 use crate::abi::structs::*;
-use crate::process::{attach, provider};
+use crate::process::{Helper, attach, provider};
 use crate::provider::Exposure;
 use crate::provider::objects::{Domain, Registered};
-use std::sync::atomic::Ordering;
 use std::sync::{Mutex, OnceLock};
 
 static DOMAIN_FI: FiOps = fi_ops(close, bind, no_control);
@@ -51,12 +50,12 @@ pub(super) unsafe extern "C" fn open(
             errno::ENODATA
         })?;
         let auto = attr.is_some_and(|a| a.control_progress == PROGRESS_AUTO || a.data_progress == PROGRESS_AUTO);
-        let companion = if auto { Some(Companion::start()?) } else { None };
+        let helper = if auto { Some(Helper::always()?) } else { None };
         let id = provider().state.objects.domains.insert(Domain { next_key: 1, ..Domain::default() });
         let fid = Fid { fclass: CLASS_DOMAIN, context, ops: &DOMAIN_FI };
         let fid = FidDomain { fid, ops: &DOMAIN_OPS, mr: &MR_OPS };
         let (users, eq) = (Users::default(), OnceLock::new());
-        let object = DomainObject { fid, id, api_version, mr_mode, form, companion, users, _fabric: fabric, eq };
+        let object = DomainObject { fid, id, api_version, mr_mode, form, helper, users, _fabric: fabric, eq };
         // SAFETY: libfabric has callers pass open objects and valid buffers.
         unsafe { *out = Box::into_raw(Box::new(object)).cast() };
         Ok(())
@@ -103,10 +102,8 @@ unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
         unsafe { DomainObject::of(fid.cast()) }.users.none()?;
         // SAFETY: made by `open`, and closed once.
         let object = unsafe { Box::from_raw(fid.cast::<DomainObject>()) };
-        if let Some(Companion { ends, thread }) = object.companion {
-            ends.store(true, Ordering::Relaxed);
-            let _ = thread.join();
-        }
+        // Which wants the lock that is taken next.
+        drop(object.helper);
         let mut provider = provider();
         provider.state.objects.domains.remove(object.id);
         crate::process::settle(&mut provider);

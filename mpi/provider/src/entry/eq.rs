@@ -5,8 +5,9 @@ use super::*;
 use crate::abi::constants::*;
 use crate::abi::ops::*;
 use crate::abi::structs::*;
+use crate::provider::Bell;
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex};
+use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
 /// Least number of events a queue takes; beyond it, who writes is told to come again.
@@ -19,17 +20,28 @@ pub(super) struct EqObject {
     fid: FidEq,
     pub(super) users: Users,
     _fabric: Users,
-    events: Mutex<VecDeque<(u32, Vec<u8>)>>,
+    wait_obj: i32,
+    events: Mutex<Events>,
     written: Condvar,
 }
 
+struct Events {
+    all: VecDeque<(u32, Vec<u8>)>,
+    bell: Bell,
+}
+
 impl EqObject {
+    fn events(&self) -> MutexGuard<'_, Events> {
+        self.events.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
     fn push(&self, event: u32, bytes: Vec<u8>) -> Outcome {
-        let mut events = self.events.lock().unwrap_or_else(|e| e.into_inner());
-        if events.len() >= EVENTS_MAX {
+        let mut events = self.events();
+        if events.all.len() >= EVENTS_MAX {
             return Err(errno::EAGAIN);
         }
-        events.push_back((event, bytes));
+        events.all.push_back((event, bytes));
+        events.bell.tell();
         self.written.notify_one();
         Ok(())
     }
@@ -43,21 +55,23 @@ impl EqObject {
     }
 }
 
-static EQ_FI: FiOps = fi_ops(close, no_bind, no_control);
+static EQ_FI: FiOps = fi_ops(close, no_bind, control);
 static EQ_OPS: OpsEq = OpsEq { size: size_of::<OpsEq>(), read, readerr, write, sread, strerror };
 
 pub(super) unsafe extern "C" fn open(
     fabric: *mut FidFabric,
-    _attr: *mut c_void,
+    attr: *mut EqAttr,
     out: *mut *mut FidEq,
     context: *mut c_void,
 ) -> c_int {
     guarded(|| {
         let fid = FidEq { fid: Fid { fclass: CLASS_EQ, context, ops: &EQ_FI }, ops: &EQ_OPS };
         // SAFETY: libfabric has callers pass open objects and valid buffers.
-        let fabric = unsafe { FabricObject::of(fabric) }.users.clone();
-        let (users, events, written) = (Users::default(), Mutex::default(), Condvar::new());
-        let object = EqObject { fid, users, _fabric: fabric, events, written };
+        let (attr, fabric) = unsafe { (attr.as_ref(), FabricObject::of(fabric).users.clone()) };
+        let wait_obj = attr.map_or(WAIT_UNSPEC, |attr| attr.wait_obj);
+        let events = Mutex::new(Events { all: VecDeque::new(), bell: super::waitobj::bell(wait_obj)? });
+        let object =
+            EqObject { fid, users: Users::default(), _fabric: fabric, wait_obj, events, written: Condvar::new() };
         // SAFETY: libfabric has callers pass open objects and valid buffers.
         unsafe { *out = Box::into_raw(Box::new(object)).cast() };
         Ok(())
@@ -74,6 +88,30 @@ unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
     })
 }
 
+unsafe extern "C" fn control(fid: *mut Fid, command: c_int, arg: *mut c_void) -> c_int {
+    guarded(|| {
+        // SAFETY: libfabric has callers pass open objects and valid buffers.
+        let object = unsafe { &*fid.cast::<EqObject>() };
+        let descriptor = object.events().bell.descriptor();
+        // SAFETY: libfabric has callers pass open objects and valid buffers.
+        unsafe { super::waitobj::control(command, arg, object.wait_obj, descriptor) }
+    })
+}
+
+/// `fi_trywait` of a queue. What is written to it comes from calls of the program: nobody has to make progress.
+///
+/// # Safety
+/// See the module.
+pub(super) unsafe fn try_wait(eq: *mut FidEq) -> Outcome {
+    // SAFETY: the caller promises what the callee asks for.
+    let object = unsafe { &*eq.cast::<EqObject>() };
+    let mut events = object.events();
+    if events.bell.descriptor().is_some() && !events.all.is_empty() {
+        return Err(errno::EAGAIN);
+    }
+    events.bell.arm()
+}
+
 /// # Safety
 /// See the module.
 unsafe fn take(
@@ -85,13 +123,13 @@ unsafe fn take(
     guard(|| {
         // SAFETY: the caller promises what the callee asks for.
         let object = unsafe { &*eq.cast::<EqObject>() };
-        let mut events = object.events.lock().unwrap_or_else(|e| e.into_inner());
-        let empty = |events: &mut VecDeque<_>| events.is_empty();
+        let mut events = object.events();
+        let empty = |events: &mut Events| events.all.is_empty();
         events = match limit {
             Some(limit) => object.written.wait_timeout_while(events, limit, empty).unwrap_or_else(|e| e.into_inner()).0,
             None => object.written.wait_while(events, empty).unwrap_or_else(|e| e.into_inner()),
         };
-        let (kind, bytes) = events.front().ok_or(errno::EAGAIN)?;
+        let (kind, bytes) = events.all.front().ok_or(errno::EAGAIN)?;
         if bytes.len() > len {
             return Err(errno::ETOOSMALL);
         }
@@ -102,7 +140,7 @@ unsafe fn take(
         }
         let taken = bytes.len() as isize;
         if flags & PEEK_EVENT == 0 {
-            events.pop_front();
+            events.all.pop_front();
         }
         Ok(taken)
     })

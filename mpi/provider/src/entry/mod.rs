@@ -18,6 +18,7 @@ mod parents;
 mod poll;
 mod rma;
 mod tagged;
+mod waitobj;
 
 pub use fabric::fi_prov_ini;
 

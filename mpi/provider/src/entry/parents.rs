@@ -2,12 +2,10 @@
 
 use super::form::Form;
 use super::*;
-use crate::abi::constants::errno;
 use crate::abi::ops::*;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
-use std::thread::JoinHandle;
-use std::time::Duration;
+use crate::process::Helper;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock};
 
 #[repr(C)]
 pub(super) struct FabricObject {
@@ -31,32 +29,12 @@ pub(super) struct DomainObject {
     pub(super) api_version: u32,
     pub(super) mr_mode: i32,
     pub(super) form: Form,
-    pub(super) companion: Option<Companion>,
+    /// Where progress is automatic.
+    pub(super) helper: Option<Helper>,
     pub(super) users: Users,
     pub(super) _fabric: Users,
     /// The event queue, if there is one.
     pub(super) eq: OnceLock<Users>,
-}
-
-/// A thread that makes progress where a program wants that by itself.
-pub(super) struct Companion {
-    pub(super) ends: Arc<AtomicBool>,
-    pub(super) thread: JoinHandle<()>,
-}
-
-impl Companion {
-    pub(super) fn start() -> Outcome<Companion> {
-        let ends = Arc::new(AtomicBool::new(false));
-        let told = ends.clone();
-        let run = move || {
-            while !told.load(Ordering::Relaxed) {
-                crate::process::wait_for(Some(Duration::from_millis(1)), |_| None::<()>);
-                crate::process::give_way();
-            }
-        };
-        let thread = std::thread::Builder::new().name("angara-ofi".into()).spawn(run).map_err(|_| errno::ENOMEM)?;
-        Ok(Companion { ends, thread })
-    }
 }
 
 impl DomainObject {

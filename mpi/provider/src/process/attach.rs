@@ -1,6 +1,6 @@
 //! How a process takes its place.
 
-use super::{one, turns};
+use super::{helper, one, turns};
 use crate::provider::{Names, Provider, TABLES, Window};
 use crate::wire::HEAD_MAX;
 use angara::mailbox::Mailbox;
@@ -82,8 +82,14 @@ fn name(key: &str) -> u64 {
     key.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
+/// The process ends, or libfabric does.
+pub(crate) fn leave() {
+    helper::ends();
+    one::leave();
+}
+
 extern "C" fn at_exit() {
-    let _ = std::panic::catch_unwind(one::leave);
+    let _ = std::panic::catch_unwind(leave);
 }
 
 #[cfg(test)]

@@ -2,11 +2,13 @@
 
 use crate::provider::{Provider, is_wanted, wanting};
 use angara::Job;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, TryLockError};
 use std::time::{Duration, Instant};
 
 /// How long a process that ends tries to get rid of what others wait for, while nobody takes anything of it.
 const FAREWELL: Duration = Duration::from_secs(1);
+/// How long it waits for other threads that are in calls, among them the helper.
+const SOON: Duration = Duration::from_millis(20);
 
 struct Process {
     provider: Mutex<Provider>,
@@ -25,6 +27,14 @@ pub(super) fn begin(provider: Provider, job: Arc<Job>) {
     let _ = PROCESS.set(Process { provider: Mutex::new(provider), job });
 }
 
+/// The job, once it has its place.
+///
+/// # Panics
+/// As [`provider`].
+pub(super) fn job() -> &'static Job {
+    &PROCESS.get().expect("objects exist in attached processes only").job
+}
+
 /// The state, for one thread at a time. A panic of another thread has left it consistent enough to end: calls go on.
 ///
 /// # Panics
@@ -34,13 +44,13 @@ pub(crate) fn provider() -> MutexGuard<'static, Provider> {
     let provider = &PROCESS.get().expect("objects exist in attached processes only").provider;
     match provider.try_lock() {
         Ok(guard) => guard,
-        Err(std::sync::TryLockError::Poisoned(e)) => e.into_inner(),
-        Err(std::sync::TryLockError::WouldBlock) => wanting(|| provider.lock().unwrap_or_else(|e| e.into_inner())),
+        Err(TryLockError::Poisoned(e)) => e.into_inner(),
+        Err(TryLockError::WouldBlock) => wanting(|| provider.lock().unwrap_or_else(|e| e.into_inner())),
     }
 }
 
 /// Lets others have the state, if they want it.
-pub(crate) fn give_way() {
+pub(super) fn give_way() {
     if is_wanted() {
         std::thread::yield_now();
     }
@@ -83,10 +93,22 @@ pub(crate) fn settle(provider: &mut Provider) {
     }
 }
 
-/// The process ends, or libfabric does.
-pub(crate) fn leave() {
+/// The state, unless it is not given back soon: the calling thread may have it itself, or one that was stopped.
+fn soon(process: &Process) -> Option<MutexGuard<'_, Provider>> {
+    let end = Instant::now() + SOON;
+    loop {
+        match process.provider.try_lock() {
+            Ok(guard) => return Some(guard),
+            Err(TryLockError::WouldBlock) if Instant::now() < end => std::thread::sleep(SOON / 20),
+            Err(_) => return None,
+        }
+    }
+}
+
+/// The process ends.
+pub(super) fn leave() {
     let Some(process) = PROCESS.get() else { return };
-    if let Ok(mut provider) = process.provider.try_lock() {
+    if let Some(mut provider) = soon(process) {
         settle(&mut provider);
         // A rank that is aborted inside `MPI_Finalize` would wait for ever.
         if !process.job.adapter().is_outside_time() {

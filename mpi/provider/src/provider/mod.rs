@@ -7,6 +7,7 @@
 //! owners, and lends. [`progress`] adds the mailbox, and [`calls`] what libfabric asks for.
 
 mod arrivals;
+mod bell;
 mod calls;
 mod costs;
 mod ends;
@@ -19,12 +20,14 @@ pub(crate) mod onesided;
 mod payload;
 mod peers;
 mod progress;
+mod sleepers;
 mod state;
 #[cfg(test)]
 mod tests;
 mod waiting;
 mod waits;
 
+pub(crate) use bell::Bell;
 pub(crate) use calls::{Access, AtomicCall, Receive, SendCall, Tagged};
 pub(crate) use fault::Outcome;
 pub(crate) use here::Window;

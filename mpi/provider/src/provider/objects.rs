@@ -1,5 +1,6 @@
 //! Contents of libfabric's objects: endpoints, completion queues, counters, address vectors, domains.
 
+use super::bell::Bell;
 use super::fault::Fault;
 use crate::abi::constants::*;
 use crate::matching::{Matching, Source};
@@ -86,6 +87,7 @@ pub(crate) struct Queue {
     pub(crate) failed: VecDeque<Failed>,
     /// `fi_cq_signal` was called.
     pub(crate) signalled: bool,
+    pub(crate) bell: Bell,
 }
 
 impl Queue {
@@ -93,12 +95,34 @@ impl Queue {
     pub(crate) fn has_something(&self) -> bool {
         !self.ready.is_empty() || !self.failed.is_empty() || self.signalled
     }
+
+    #[inline(always)]
+    fn report(&mut self, done: Done) {
+        self.ready.push_back(done);
+        self.bell.tell();
+    }
 }
 
 #[derive(Default)]
 pub(crate) struct Counter {
     pub(crate) value: u64,
     pub(crate) errors: u64,
+    /// Both, as the program has read them last.
+    pub(crate) read: (u64, u64),
+    pub(crate) bell: Bell,
+}
+
+impl Counter {
+    #[inline(always)]
+    fn count(&mut self) {
+        self.value += 1;
+        self.bell.tell();
+    }
+
+    /// It is not what the program has read.
+    pub(crate) fn has_changed(&self) -> bool {
+        self.read != (self.value, self.errors)
+    }
 }
 
 /// Endpoint named by an address.
@@ -336,6 +360,22 @@ impl Objects {
         }
     }
 
+    fn bells(&mut self) -> impl Iterator<Item = &mut Bell> {
+        let Objects { queues, counters, .. } = self;
+        queues.iter_mut().map(|queue| &mut queue.bell).chain(counters.iter_mut().map(|counter| &mut counter.bell))
+    }
+
+    /// Wakes all who sleep.
+    pub(super) fn wake_all(&mut self) {
+        self.bells().for_each(Bell::tell);
+    }
+
+    /// Somebody sleeps on a descriptor.
+    pub(super) fn is_slept_on(&self) -> bool {
+        self.queues.iter().any(|(_, queue)| queue.bell.is_armed())
+            || self.counters.iter().any(|(_, counter)| counter.bell.is_armed())
+    }
+
     /// Returns what learns of the end of an operation.
     #[inline(always)]
     fn reports(&mut self, done: &Done) -> Option<(Option<&mut Counter>, Option<&mut Queue>)> {
@@ -352,10 +392,10 @@ impl Objects {
     pub(super) fn end_well(&mut self, done: Done) {
         let Some((counter, queue)) = self.reports(&done) else { return };
         if let Some(counter) = counter {
-            counter.value += 1;
+            counter.count();
         }
         if let Some(queue) = queue.filter(|_| done.report) {
-            queue.ready.push_back(done);
+            queue.report(done);
         }
     }
 
@@ -365,9 +405,11 @@ impl Objects {
         let Some((counter, queue)) = self.reports(&failed.done) else { return };
         if let Some(counter) = counter {
             counter.errors += 1;
+            counter.bell.tell();
         }
         if let Some(queue) = queue {
             queue.failed.push_back(failed);
+            queue.bell.tell();
         }
     }
 
@@ -375,7 +417,7 @@ impl Objects {
     pub(super) fn report_uncounted(&mut self, done: Done) {
         let queue = self.eps.get(done.ep).and_then(|ep| ep.rx).and_then(|rx| self.queues.get_mut(rx.queue));
         if let Some(queue) = queue.filter(|_| done.report) {
-            queue.ready.push_back(done);
+            queue.report(done);
         }
     }
 
@@ -400,7 +442,7 @@ impl Objects {
             if kinds & kind != 0
                 && let Some(counter) = self.counters.get_mut(*counter)
             {
-                counter.value += 1;
+                counter.count();
             }
         }
     }

@@ -36,9 +36,21 @@ impl Provider {
         Provider { mailbox, state: ProviderState::new(here, names, tables) }
     }
 
-    /// Takes what has arrived and sends what had no room. True if something came.
+    /// Takes what has arrived and sends what had no room. True if something came; otherwise others get the core.
     #[inline]
     pub(crate) fn progress(&mut self) -> bool {
+        let came = self.take_in();
+        if came {
+            self.state.idle.ends();
+        } else {
+            self.nothing_came();
+        }
+        came
+    }
+
+    /// [`Provider::progress`] that does nothing else where nothing came.
+    #[inline(always)]
+    pub(super) fn take_in(&mut self) -> bool {
         let Provider { mailbox, state } = self;
         let came = match mailbox.receive(BATCH, &mut |peer, message| {
             state.looks.something_came();
@@ -54,13 +66,10 @@ impl Provider {
             self.flush();
         }
         if came {
-            self.state.idle.ends();
             self.state.here.adapter().changes_something();
             if self.state.quiet.is_some() {
                 self.quiet_is_over();
             }
-        } else {
-            self.nothing_came();
         }
         came
     }
@@ -189,7 +198,7 @@ impl Provider {
         self.look_after_peers();
     }
 
-    fn look_after_peers(&mut self) {
+    pub(super) fn look_after_peers(&mut self) {
         let Some(now) = self.state.idle.is_time_to_look() else { return };
         self.stays_quiet(now);
         let met = (0..self.state.peers.all.len() as u32).filter_map(|seat| self.state.peers.met_at(seat));

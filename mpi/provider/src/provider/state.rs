@@ -208,6 +208,7 @@ impl ProviderState {
                 self.lose(Peer { seat, generation });
             }
         }
+        self.objects.wake_all();
     }
 }
 

@@ -534,3 +534,60 @@ fn what_is_under_way_is_said_in_words() {
     assert!(text.starts_with("MPI: send to PE 0, tag 9 (0x9), 131072 bytes; receive"), "{text}");
     assert!(text.ends_with("; no receive takes 3 bytes from PE 0, tag -16 (0xfffffff0) and 1 more"), "{text}");
 }
+
+#[test]
+fn a_program_may_sleep_where_there_is_nothing_to_read_and_is_woken_once() {
+    let mut alone = Alone::new();
+    let queue = alone.queue;
+    assert!(alone.provider.goes_without_help(), "nobody has slept yet");
+    assert_eq!(alone.provider.may_sleep_on_queue(queue), Err(errno::EINVAL), "on what?");
+    alone.queue().bell = Bell::with_descriptor().expect("a descriptor");
+    alone.provider.may_sleep_on_queue(queue).expect("it is empty");
+    alone.progress();
+    assert!(!alone.provider.goes_without_help(), "somebody else may poll meanwhile");
+    let memory = room(8);
+    alone.receive(&memory, Some(1), 2, 0).expect("posted");
+    alone.send(&[1; 8], Some(1), 0).expect("sent");
+    while !alone.provider.helps() {}
+    assert!(!alone.queue().bell.is_armed(), "it was rung");
+    assert_eq!(alone.provider.may_sleep_on_queue(queue), Err(errno::EAGAIN));
+    assert_eq!(alone.queue().ready.pop_front().map(|done| done.context), Some(2));
+    alone.queue().signalled = true;
+    assert_eq!(alone.provider.may_sleep_on_queue(queue), Err(errno::EAGAIN));
+    alone.provider.may_sleep_on_queue(queue).expect("a signal wakes once");
+    // An error is something to read, too.
+    alone.receive(&memory, Some(1), 3, 0).expect("posted");
+    alone.provider.cancel(alone.ep, 3).expect("cancelled");
+    assert!(!alone.queue().bell.is_armed());
+    assert_eq!(alone.provider.may_sleep_on_queue(queue), Err(errno::EAGAIN));
+    assert!(alone.queue().failed.pop_front().is_some());
+    // Who polls needs no help, and who stops polling does.
+    alone.progress();
+    assert!(alone.provider.goes_without_help());
+    alone.provider.wants_help();
+    assert!(!alone.provider.goes_without_help());
+    alone.provider.may_sleep_on_queue(queue).expect("it is empty");
+    alone.provider.ends_by(&angara::Error::JobEnded);
+    assert!(!alone.queue().bell.is_armed(), "whoever sleeps learns that nothing will come");
+    assert_eq!(alone.provider.may_sleep_on_queue(queue), Err(errno::EAGAIN));
+}
+
+#[test]
+fn nobody_sleeps_on_a_counter_that_he_has_not_read() {
+    let mut alone = Alone::new();
+    let bell = Bell::with_descriptor().expect("a descriptor");
+    let counter = alone.provider.state.objects.counters.insert(Counter { bell, ..Counter::default() });
+    alone.provider.state.objects.eps.get_mut(alone.ep).expect("it is open").counters[Side::Recv as usize] =
+        Some(counter);
+    alone.provider.may_sleep_on_counter(counter).expect("it is 0");
+    let memory = room(8);
+    alone.receive(&memory, Some(1), 2, 0).expect("posted");
+    alone.send(&[1; 8], Some(1), 0).expect("sent");
+    alone.progress();
+    assert_eq!(alone.provider.may_sleep_on_counter(counter), Err(errno::EAGAIN));
+    let it = alone.provider.state.objects.counters.get_mut(counter).expect("it is open");
+    assert!(!it.bell.is_armed(), "it was rung");
+    it.read = (it.value, it.errors);
+    assert_eq!(it.read, (1, 0));
+    alone.provider.may_sleep_on_counter(counter).expect("it has been read");
+}

@@ -1,5 +1,6 @@
 //! What a look that found nothing does for others: it gives them the core.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -40,6 +41,9 @@ pub(crate) struct Idle {
     spin: u32,
     /// Some peers are reached by the network alone.
     by_ring: bool,
+    /// Looks in vain since the program slept on a descriptor, or did something else for long.
+    /// Read by the helper thread, without the lock.
+    awake: Arc<AtomicU32>,
     /// When it was looked last whether peers are there.
     looked: Instant,
 }
@@ -56,7 +60,25 @@ impl Idle {
         // The daemon is one more where it carries messages.
         let busy = pes + usize::from(by_ring);
         let crowded = std::thread::available_parallelism().is_ok_and(|cores| busy > cores.get());
-        Idle { looks: 0, naps: 0, spin: SPIN[usize::from(crowded)], by_ring, looked: Instant::now() }
+        // Nobody sleeps at first.
+        Idle {
+            looks: 0,
+            naps: 0,
+            spin: SPIN[usize::from(crowded)],
+            by_ring,
+            awake: Arc::new(AtomicU32::new(u32::MAX / 2)),
+            looked: Instant::now(),
+        }
+    }
+
+    /// The program means to sleep on a descriptor, or looks no more.
+    pub(in crate::provider) fn sleeps(&mut self) {
+        self.awake.store(0, Ordering::Relaxed);
+    }
+
+    /// How often the program has looked in vain since.
+    pub(in crate::provider) fn looks_in_vain(&self) -> &Arc<AtomicU32> {
+        &self.awake
     }
 
     #[inline]
@@ -67,6 +89,8 @@ impl Idle {
     /// One more look in vain. Where time is virtual, nobody naps.
     pub(in crate::provider) fn one_more(&mut self, is_virtual: impl FnOnce() -> bool) -> Next {
         self.looks = self.looks.wrapping_add(1);
+        // Whoever is here has the lock: nobody else changes it.
+        self.awake.store(self.awake.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         // A sleep would be long where a message is under way; what is in the way gets its turn.
         if self.looks < self.spin || !self.by_ring && !self.looks.is_multiple_of(16) {
             return Next::LookAgain;
