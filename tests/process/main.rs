@@ -49,6 +49,7 @@ mod mpi;
 mod mpi_oracle;
 mod network;
 mod ofi;
+mod ofi_domain;
 mod openmpi;
 mod openshmem;
 mod option_table;

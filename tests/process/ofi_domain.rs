@@ -40,7 +40,10 @@ fn compiled(name: &str) -> Option<PathBuf> {
     let output = tools::profile_dir().join("angara-tests").join(format!("ofi-{name}-{}", std::process::id()));
     std::fs::create_dir_all(output.parent()?).expect("target directory is writable");
     let mut compile = Command::new("gcc");
-    compile.args(["-O1", "-Wall", "-Werror", "-o"]).arg(&output).arg(tools::root().join(format!("tests/c/ofi/{name}.c")));
+    compile
+        .args(["-O1", "-Wall", "-Werror", "-o"])
+        .arg(&output)
+        .arg(tools::root().join(format!("tests/c/ofi/{name}.c")));
     let done = compile.args(["-lfabric", "-lpthread"]).stdin(Stdio::null()).output().expect("gcc starts");
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     Some(output)
