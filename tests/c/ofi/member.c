@@ -7,7 +7,7 @@
  *   write LEN      writes into the peer's memory   wait         looks until something has ended
  *                  as mode fd it sleeps in poll meanwhile
  *   read LEN       reads from the peer's memory
- *   forbid         may not read the memory of other processes any more
+ *   forbid         may not read the memory of other processes any more, and others reach its own by messages alone
  *   close ep, close mr   closes its endpoint or what peers may write and read, forbids the memory at once, and has others
  *   reuse ep, reuse mr   the same, but it fills the memory with something else
  *   busy           closes what is in use, and says how often that was refused */
@@ -86,11 +86,18 @@ static void open_endpoint(void)
     must(fi_enable(ep), "fi_enable");
 }
 
+static int is_forbidden;
+
 static void open_region(void)
 {
     region = memory();
     fill(region, MOST);
-    must(fi_mr_reg(domain, region, MOST, FI_REMOTE_WRITE | FI_REMOTE_READ, 0, KEY, 0, &mr, NULL), "fi_mr_reg");
+    /* Peers do not use regions of several pieces by themselves. */
+    struct iovec all[2] = {{region, MOST / 2}, {region + MOST / 2, MOST - MOST / 2}};
+    if (is_forbidden)
+        must(fi_mr_regv(domain, all, 2, FI_REMOTE_WRITE | FI_REMOTE_READ, 0, KEY, 0, &mr, NULL), "fi_mr_regv");
+    else
+        must(fi_mr_reg(domain, region, MOST, FI_REMOTE_WRITE | FI_REMOTE_READ, 0, KEY, 0, &mr, NULL), "fi_mr_reg");
 }
 
 /* With a service it is a server, found at that node. */
@@ -252,6 +259,9 @@ static void forbid(void)
 
     must(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ? -errno : 0, "no new privileges");
     must(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) ? -errno : 0, "a filter of calls");
+    must(fi_close(&mr->fid), "fi_close");
+    is_forbidden = 1;
+    open_region();
     say("forbidden\n");
 }
 
