@@ -27,6 +27,7 @@ mod models;
 pub mod random;
 #[cfg(all(test, not(loom)))]
 mod registers;
+mod signals;
 
 pub use chip::{account, capture, csr, desc, packet, queue};
 #[cfg(not(loom))]
@@ -38,6 +39,7 @@ pub use control::job_id::JobId;
 #[cfg(not(loom))]
 pub use control::{doubts, inside, job, note, program_clock};
 pub use memory::{copy, order, shm, wait};
+pub use signals::NoSignals;
 
 /// Version of every layout in this crate and of every message in `angara-protocol`. Daemon and client must agree exactly.
 pub const ABI_VERSION: u32 = 14;

@@ -247,12 +247,13 @@ pub(crate) fn update(
     for span in target.spans() {
         for at in (0..span.len()).step_by(size) {
             let range = old.len()..old.len() + size;
-            let part = |bytes: &'_ [u8]| bytes.get(range.clone()).map(<[u8]>::to_vec).unwrap_or_default();
-            let (operand, compare) = (part(operand), part(compare));
+            // Arguments that an operation does not take may be absent.
+            let (operand, compare) = (operand.get(range.clone()), compare.get(range));
+            let (operand, compare) = (operand.unwrap_or_default(), compare.unwrap_or_default());
             // SAFETY: inside the buffer, and aligned.
             let was = unsafe {
                 step(span.start().add(at), size, |bytes| {
-                    apply(datatype, op, bytes, &operand, &compare);
+                    apply(datatype, op, bytes, operand, compare);
                 })
             };
             old.extend_from_slice(&was[..size]);

@@ -4,6 +4,7 @@
 //! would do, and the agent stays away: whoever writes to a seat where somebody sleeps pays for the wake-up.
 
 use crate::adapter::{Adapter, tick};
+use angara_abi::NoSignals;
 use std::time::Duration;
 
 /// Looks whether the program still polls come so often, at first and later.
@@ -15,22 +16,11 @@ const TWICE: u32 = 2;
 /// Starts the agent of an adapter.
 pub(crate) fn start(adapter: &'static Adapter) -> std::io::Result<()> {
     let run = move || serve(adapter);
-    let thread = without_signals(|| std::thread::Builder::new().name("angara-agent".into()).spawn(run))?;
+    // Signals are the program's: none is to arrive at a thread that is not.
+    let _no_signals = NoSignals::new();
+    let thread = std::thread::Builder::new().name("angara-agent".into()).spawn(run)?;
     adapter.has_agent(thread.thread().clone());
     Ok(())
-}
-
-/// Signals are the program's: none is to arrive at a thread that is not.
-fn without_signals<T>(start: impl FnOnce() -> T) -> T {
-    // SAFETY: two sets of signals on this thread's stack.
-    unsafe {
-        let (mut every, mut before) = (std::mem::zeroed(), std::mem::zeroed());
-        libc::sigfillset(&raw mut every);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const every, &raw mut before);
-        let started = start();
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
-        started
-    }
 }
 
 fn serve(adapter: &'static Adapter) {

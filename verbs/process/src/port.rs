@@ -8,7 +8,7 @@ use angara::mailbox::{Mailbox, SendError};
 use angara::{Amo, AmoOp, Class, Error, Job, Place, Reach, Region as Memory};
 use angara_abi::{copy, csr};
 use angara_hca::{Atomic, Copied, Copies, Errno, Network, NotSent, Peer, Piece, PublicPair, Region, RemoteAccess};
-use angara_registered::Area;
+use angara_registered::{Area, offset_in};
 use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::io::IoSlice;
@@ -83,8 +83,7 @@ struct Way {
 impl Way {
     /// Where in the peer's area `len` bytes at `at` of its memory are.
     fn offset(&self, at: u64, len: u64) -> Option<u64> {
-        let offset = at.wrapping_sub(self.area.0);
-        (offset < self.area.1 && len <= self.area.1 - offset).then_some(offset)
+        offset_in(self.area, at, len)
     }
     /// The same for pieces, each with its place in the area for an address; nothing unless all are there.
     fn offsets(&self, pieces: &[Piece]) -> Option<SmallVec<[Piece; 4]>> {

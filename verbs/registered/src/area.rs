@@ -22,6 +22,13 @@ pub struct Area {
     len: usize,
 }
 
+/// Where in an area, given by its address and bytes, `len` bytes at `at` are, if they are inside.
+#[inline]
+pub fn offset_in((base, bytes): (u64, u64), at: u64, len: u64) -> Option<u64> {
+    let offset = at.wrapping_sub(base);
+    (offset < bytes && len <= bytes - offset).then_some(offset)
+}
+
 fn pages(at: usize, len: usize) -> Option<Span> {
     let end = at.checked_add(len)?.checked_next_multiple_of(PAGE)?;
     Some(at / PAGE * PAGE..end)
@@ -57,8 +64,7 @@ impl Area {
     /// Where in the area `len` bytes at `at` are, if they are inside.
     #[inline]
     pub fn offset(&self, at: u64, len: u64) -> Option<u64> {
-        let offset = at.wrapping_sub(self.base as u64);
-        (offset < self.len as u64 && len <= self.len as u64 - offset).then_some(offset)
+        offset_in((self.base as u64, self.len as u64), at, len)
     }
 
     /// Exchanges the pages of `len` bytes of the program at `at`. Returns where the bytes are in the area: its address. Where

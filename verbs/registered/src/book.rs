@@ -7,7 +7,6 @@ use crate::ranges::{Counts, Span};
 use crate::stays::Stays;
 use crate::windows::Windows;
 use angara_abi::PAGE;
-use rustix::io::Errno;
 use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -98,15 +97,11 @@ impl DerefMut for Open {
     }
 }
 
-fn system(what: &'static str, error: &std::io::Error) -> Stays {
-    Stays::System(what, Errno::from_io_error(error).unwrap_or(Errno::IO))
-}
-
 impl AreaBook {
     /// An area of `len` bytes at `base`, where `fd` is mapped from `offset` on.
     pub(crate) fn new(base: *mut u8, len: usize, fd: OwnedFd, offset: u64) -> Result<AreaBook, Stays> {
         let start = base.expose_provenance();
-        let maps = maps::over(&(start..start + PAGE)).map_err(|e| system("maps", &e))?;
+        let maps = maps::over(&(start..start + PAGE)).map_err(|e| Stays::system("maps", &e))?;
         let file = maps.first().map(|vma| vma.file).ok_or(Stays::Unmapped)?;
         let (counts, held) = (Counts::default(), Counts::default());
         Ok(AreaBook { base, fd, offset, file, windows: Windows::new(len), counts, held })
@@ -189,7 +184,7 @@ impl Book {
             return Err(Stays::Overlaps);
         }
         let mut at = range.start;
-        for vma in maps::over(range).map_err(|e| system("maps", &e))? {
+        for vma in maps::over(range).map_err(|e| Stays::system("maps", &e))? {
             if vma.span.start > at {
                 return Err(Stays::Unmapped);
             }

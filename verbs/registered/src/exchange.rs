@@ -5,11 +5,11 @@
 //! waits may have the allocator's lock. And the kernel is called directly: programs, UCX for one, have functions of their own in
 //! place of `mmap` and `mremap`, which allocate, or lose arguments.
 
-use crate::guard::{Guard, NoSignals};
+use crate::guard::Guard;
 use crate::maps::Vma;
 use crate::ranges::Span;
-use crate::stays::Stays;
-use angara_abi::PAGE;
+use crate::stays::{Stays, errno};
+use angara_abi::{NoSignals, PAGE};
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 use rustix::mm::{
@@ -37,12 +37,13 @@ const PRESENT: u64 = 1 << 63;
 const SWAPPED: u64 = 1 << 62;
 
 fn last_error() -> Errno {
-    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
+    errno(&std::io::Error::last_os_error())
 }
 
 /// Puts the pages of `twin`, which hold nothing yet, in the place of `span`, which is private memory of the program.
 pub(crate) fn exchange(span: &Span, twin: Twin<'_>, guard: Option<&Guard>) -> Result<(), Stays> {
-    let pagemap = File::open("/proc/self/pagemap").map_err(|e| system("pagemap", &e))?;
+    let pagemap = File::open("/proc/self/pagemap").map_err(|e| Stays::system("pagemap", &e))?;
+    // A handler might write where it would have to wait for this thread.
     let _signals = NoSignals::new();
     if let Some(guard) = guard {
         guard.stop(span).map_err(|e| Stays::System("userfaultfd", e))?;
@@ -59,10 +60,6 @@ pub(crate) fn exchange(span: &Span, twin: Twin<'_>, guard: Option<&Guard>) -> Re
     moved
 }
 
-fn system(what: &'static str, error: &std::io::Error) -> Stays {
-    Stays::System(what, Errno::from_io_error(error).unwrap_or(Errno::IO))
-}
-
 /// Copies the pages of the program that have content; others stay holes of the file.
 fn copy_present(pagemap: &File, span: &Span, to: *mut u8) -> Result<(), Stays> {
     let mut words = [0u64; BATCH];
@@ -71,7 +68,7 @@ fn copy_present(pagemap: &File, span: &Span, to: *mut u8) -> Result<(), Stays> {
         let count = ((span.end - at) / PAGE).min(BATCH);
         // SAFETY: all bytes of the words, of which any value is one.
         let bytes = unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast::<u8>(), count * 8) };
-        pagemap.read_exact_at(bytes, (at / PAGE * 8) as u64).map_err(|e| system("pagemap", &e))?;
+        pagemap.read_exact_at(bytes, (at / PAGE * 8) as u64).map_err(|e| Stays::system("pagemap", &e))?;
         let mut page = 0;
         while page < count {
             let is_there = |word: &u64| word & (PRESENT | SWAPPED) != 0;
@@ -102,6 +99,7 @@ fn map(span: &Span, twin: Twin<'_>) -> Result<(), Stays> {
 /// Gives the program private pages with the same content in place of the twin's, in a mapping of the twin's file.
 pub(crate) fn give_back(vma: &Vma, twin: Twin<'_>, guard: Option<&Guard>) -> Result<(), Errno> {
     let span = &vma.span;
+    // A handler might write where it would have to wait for this thread.
     let _signals = NoSignals::new();
     let own = private(span.len())?;
     let result = (|| {

@@ -5,6 +5,7 @@
 //! too, which not every user may have. Where there is none, pages are exchanged while nobody else could write.
 
 use crate::ranges::Span;
+use crate::stays::errno;
 use rustix::io::Errno;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -78,7 +79,7 @@ impl Guard {
         // SAFETY: every command has the size of its words in it.
         match unsafe { libc::ioctl(self.0.as_raw_fd(), command, words.as_mut_ptr()) } {
             0 => Ok(()),
-            _ => Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)),
+            _ => Err(errno(&std::io::Error::last_os_error())),
         }
     }
 
@@ -97,27 +98,5 @@ impl Guard {
     pub(crate) fn let_go(&self, span: &Span) {
         let _ = self.tell(UNREGISTER, &mut [span.start as u64, span.len() as u64]);
         self.wake(span);
-    }
-}
-
-/// No signal handler of the calling thread runs while this lives: it might write where it would have to wait for itself.
-pub(crate) struct NoSignals(libc::sigset_t);
-
-impl NoSignals {
-    pub(crate) fn new() -> NoSignals {
-        // SAFETY: two sets of signals on this thread's stack.
-        unsafe {
-            let (mut every, mut before) = (std::mem::zeroed(), std::mem::zeroed());
-            libc::sigfillset(&raw mut every);
-            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const every, &raw mut before);
-            NoSignals(before)
-        }
-    }
-}
-
-impl Drop for NoSignals {
-    fn drop(&mut self) {
-        // SAFETY: the set that was there before.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, std::ptr::null_mut()) };
     }
 }

@@ -31,7 +31,7 @@ mod ranges;
 mod stays;
 mod windows;
 
-pub use area::{Area, emptied};
+pub use area::{Area, emptied, offset_in};
 pub use guard::{is_guarded, own_thread};
 pub use published::Published;
 pub use stays::Stays;

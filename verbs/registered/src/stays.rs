@@ -40,3 +40,14 @@ pub enum Stays {
     #[error("{0}: {1}")]
     System(&'static str, rustix::io::Errno),
 }
+
+impl Stays {
+    pub(crate) fn system(what: &'static str, error: &std::io::Error) -> Stays {
+        Stays::System(what, errno(error))
+    }
+}
+
+/// The kernel's number of an error.
+pub(crate) fn errno(error: &std::io::Error) -> rustix::io::Errno {
+    rustix::io::Errno::from_io_error(error).unwrap_or(rustix::io::Errno::IO)
+}

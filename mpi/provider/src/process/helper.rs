@@ -8,6 +8,7 @@
 use super::one::{give_way, job, provider, wait_for};
 use crate::abi::constants::errno;
 use crate::provider::Outcome;
+use angara_abi::NoSignals;
 use angara_protocol::mpi::MpiCosts;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -72,7 +73,9 @@ fn begin() -> Outcome {
     running.users += 1;
     if running.thread.is_none() {
         ENDS.store(false, Ordering::Relaxed);
-        let thread = without_signals(|| std::thread::Builder::new().name("angara-ofi".into()).spawn(serve));
+        // Signals are the program's: none is to arrive at a thread that is not.
+        let _no_signals = NoSignals::new();
+        let thread = std::thread::Builder::new().name("angara-ofi".into()).spawn(serve);
         running.thread = Some(thread.map_err(|_| errno::ENOMEM)?);
     }
     Ok(())
@@ -118,19 +121,6 @@ pub(crate) fn wake() {
         && let Some(thread) = &running().thread
     {
         thread.thread().unpark();
-    }
-}
-
-/// Signals are the program's: none is to arrive at a thread that is not, least of all while the program sleeps.
-fn without_signals<T>(start: impl FnOnce() -> T) -> T {
-    // SAFETY: two sets of signals on this thread's stack.
-    unsafe {
-        let (mut every, mut before) = (std::mem::zeroed(), std::mem::zeroed());
-        libc::sigfillset(&raw mut every);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const every, &raw mut before);
-        let started = start();
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
-        started
     }
 }
 

@@ -166,11 +166,7 @@ impl Provider {
         let mut request = self.request(id, &access, side, flags, target)?;
         let mut body = vec![datatype as u8, op as u8, u8::from(result.is_some()), access.remotes.len() as u8];
         Remote::encode_all(&access.remotes, &mut body);
-        if shape == atomics::Shape::Compare {
-            let at = body.len();
-            body.resize(at + len, 0);
-            compare.read(0, &mut body[at..]);
-        }
+        body.extend(&comparand);
         request.result = result.unwrap_or_else(UserMemory::nothing);
         let head = Head { data: access.data, ..Head::new(MessageKind::Atomic, target.ep, id, 0) };
         let operand = if shape == atomics::Shape::Read { UserMemory::nothing() } else { access.memory };

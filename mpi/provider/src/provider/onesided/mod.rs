@@ -16,7 +16,7 @@ use super::objects::{Exposure, Registered};
 use crate::memory::{UserMemory, read_process};
 use angara::mailbox::Peer;
 use angara::{Place, Reach, Region};
-use angara_registered::Area;
+use angara_registered::{Area, offset_in};
 use std::sync::LazyLock;
 use std::time::Duration;
 use table::{Entry, Identity, Table};
@@ -199,25 +199,18 @@ impl OneSided {
         let (own, way) = (self.own?, self.way_to(here, peer)?);
         // Whoever sits there now has regions of his own.
         let is_there = || here.job.pe_entry(peer.seat as usize).seat.life() == peer.generation;
-        let (slot, _) = way.table.region(ep, key)?;
+        let (domain, slot) = way.table.slot(ep, key)?;
         own.uses(peer.seat, slot);
         let carried = (|| {
-            let (again, entry) = way.table.region(ep, key)?;
-            let place = entry.find(at, len, access).filter(|_| again == slot && !entry.is_counted && is_there())?;
-            let offset = place.wrapping_sub(way.area.0);
-            let is_exchanged = offset < way.area.1 && len <= way.area.1 - offset;
-            let seat = peer.seat as usize;
-            let remote = match (is_exchanged, here.job.ctx().reach(seat)) {
-                (true, Reach::Direct) => Remote::Mapped {
-                    job: &here.job,
-                    seat,
-                    at: here.job.mapped(self.place(offset), seat)?,
-                    len: len as usize,
-                },
-                (true, Reach::Ring) => Remote::Adapter { job: &here.job, seat, place: self.place(offset) },
-                (false, Reach::Direct) => {
-                    Remote::Process { job: &here.job, seat, pid: way.pid?, at: place, len: len as usize }
+            let entry = way.table.region(domain, key, slot)?;
+            let place = entry.find(at, len, access).filter(|_| !entry.is_counted && is_there())?;
+            let (job, seat) = (&*here.job, peer.seat as usize);
+            let remote = match (offset_in(way.area, place, len), job.ctx().reach(seat)) {
+                (Some(offset), Reach::Direct) => {
+                    Remote::Mapped { job, seat, at: job.mapped(self.place(offset), seat)?, len: len as usize }
                 }
+                (Some(offset), Reach::Ring) => Remote::Adapter { job, seat, place: self.place(offset) },
+                (None, Reach::Direct) => Remote::Process { job, seat, pid: way.pid?, at: place, len: len as usize },
                 _ => return None,
             };
             carry(remote)

@@ -17,6 +17,9 @@ const EP: u64 = 16;
 const REGIONS_AT: u64 = EPS_AT + EP * EPS;
 const SLOTS: u64 = 4096;
 const SLOT: u64 = 64;
+/// Words of a slot.
+const DOMAIN: u64 = 1;
+const KEY: u64 = 2;
 /// Places that a key may have.
 const PROBES: u64 = 16;
 
@@ -120,16 +123,22 @@ impl Table {
         self.0.withdraw(Table::at(slot));
     }
 
-    /// The region of a key of an endpoint's domain, and its slot.
-    pub(super) fn region(&self, ep: u32, key: u64) -> Option<(u64, Entry)> {
-        let wanted = self.domain_of(ep)?;
-        Table::slots(wanted, key).find_map(|slot| {
-            let number = self.0.load(Table::at(slot));
-            let [_, domain, found, base, len, access, reach, counted] =
-                self.0.read::<8>(Table::at(slot), number).filter(|_| number != 0)?;
-            let entry = Entry { domain: domain as u32, key, base, len, access, reach, is_counted: counted != 0 };
-            (found == key && domain == u64::from(wanted)).then_some((slot, entry))
-        })
+    /// Where the region of a key of an endpoint's domain may be: [`Table::region`] says whether it is.
+    pub(super) fn slot(&self, ep: u32, key: u64) -> Option<(u32, u64)> {
+        let domain = self.domain_of(ep)?;
+        let word = |slot, number| self.0.load(Table::at(slot) + 8 * number);
+        let is_there =
+            |slot: &u64| word(*slot, 0) != 0 && (word(*slot, DOMAIN), word(*slot, KEY)) == (domain.into(), key);
+        Table::slots(domain, key).find(is_there).map(|slot| (domain, slot))
+    }
+
+    /// The region of a key in a slot.
+    pub(super) fn region(&self, domain: u32, key: u64, slot: u64) -> Option<Entry> {
+        let number = self.0.load(Table::at(slot));
+        let [_, of, found, base, len, access, reach, counted] =
+            self.0.read::<8>(Table::at(slot), number).filter(|_| number != 0)?;
+        let entry = Entry { domain, key, base, len, access, reach, is_counted: counted != 0 };
+        ((of, found) == (domain.into(), key)).then_some(entry)
     }
 
     /// Says that this process uses a region of a peer: what it finds there afterwards stays.
@@ -153,22 +162,26 @@ mod tests {
         let mut room = vec![0u64; (BYTES / 8) as usize];
         // SAFETY: the room lives to the end of the test.
         let table = Table(unsafe { Published::new(room.as_mut_ptr().cast(), BYTES) });
+        let find = |ep, key| {
+            let (domain, slot) = table.slot(ep, key)?;
+            Some((slot, table.region(domain, key, slot)?))
+        };
         let entry = |key| Entry { domain: 3, key, base: 100, len: 50, access: 7, reach: 4096, is_counted: key == 9 };
-        assert_eq!(table.region(5, 8), None);
+        assert_eq!(find(5, 8), None);
         table.say_endpoint(5, Some(3));
         let slots: Vec<_> = (0..200).map(|key| table.say_region(key + 1, &entry(key)).expect("room")).collect();
         for key in 0..200 {
-            assert_eq!(table.region(5, key), Some((slots[key as usize], entry(key))));
-            assert_eq!(table.region(4, key), None, "another endpoint");
-            assert_eq!(table.region(5 + EPS as u32, key), None, "another one at its place");
+            assert_eq!(find(5, key), Some((slots[key as usize], entry(key))));
+            assert_eq!(find(4, key), None, "another endpoint");
+            assert_eq!(find(5 + EPS as u32, key), None, "another one at its place");
         }
         table.take_region(slots[8]);
-        assert_eq!(table.region(5, 8), None);
-        assert_eq!(table.region(5, 9), Some((slots[9], entry(9))));
+        assert_eq!(find(5, 8), None);
+        assert_eq!(find(5, 9), Some((slots[9], entry(9))));
         table.say_endpoint(5 + EPS as u32, None);
-        assert!(table.region(5, 9).is_some(), "that one was not there");
+        assert!(find(5, 9).is_some(), "that one was not there");
         table.say_endpoint(5, None);
-        assert_eq!(table.region(5, 9), None);
+        assert_eq!(find(5, 9), None);
         assert_eq!(entry(1).find(120, 30, 4), Some(4116));
         for (at, len, access) in [(120, 31, 4), (99, 1, 4), (120, 30, 8), (u64::MAX, 2, 4)] {
             assert_eq!(entry(1).find(at, len, access), None);
