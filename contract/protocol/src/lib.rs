@@ -22,7 +22,6 @@ pub mod compute;
 pub mod doubts;
 pub mod env;
 pub mod inside;
-mod job_spec;
 pub mod launch;
 pub mod modes;
 pub mod mpi;

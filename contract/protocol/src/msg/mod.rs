@@ -6,10 +6,12 @@
 //! is SEQPACKET: one JSON [`AdapterRequest`] per datagram, one [`AdapterReply`] back, file
 //! descriptors beside it. The connection is the client's life line: when it closes, its PE is gone.
 
+mod job_spec;
+
 use crate::absence::Absence;
 use crate::doubts::Doubted;
-pub use crate::job_spec::*;
 pub use crate::report::*;
+pub use job_spec::*;
 use angara_abi::account::Load;
 use angara_abi::{Architecture, JobId};
 use angara_net::torus::{NodeId, Shape};
