@@ -224,6 +224,11 @@ impl Ctx {
         self.engines.quiet()
     }
 
+    /// After an error: the destinations of gets that have not delivered may go, unless they are symmetric memory.
+    pub(crate) fn give_up_gets(&self) {
+        self.engines.give_up_gets();
+    }
+
     /// [`Ctx::quiet`] by a barrier that completes what this PE has in the network.
     pub(crate) fn quiet_by(&self, barrier: impl FnOnce() -> Result<()>) -> Result<()> {
         self.engines.quiet_by(barrier)

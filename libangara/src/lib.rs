@@ -40,6 +40,7 @@ mod job;
 pub mod mailbox;
 mod memory;
 pub mod per_peer;
+pub mod pgas;
 
 pub use angara_abi;
 pub use angara_abi::account::Class;

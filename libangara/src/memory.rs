@@ -226,7 +226,8 @@ impl Peers {
     /// Every thread has rows of its own, as long as there are some; the rest share the last ones.
     #[inline(never)]
     fn count_of_thread(&self, pe: usize, class: Class, traffic: Traffic) {
-        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        // The first ones are for a thread that does not ask which it is.
+        static NEXT: AtomicUsize = AtomicUsize::new(1);
         thread_local! {
             static SLOT: usize = NEXT.fetch_add(1, Ordering::Relaxed).min(CONTEXTS - 1);
         }

@@ -91,6 +91,11 @@ impl Bounce {
         self.made += 1;
     }
 
+    /// What gets have not delivered yet goes nowhere.
+    pub(crate) fn give_up(&mut self) {
+        self.entries.iter_mut().for_each(|entry| entry.to = None);
+    }
+
     /// Nothing is staged or due.
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()

@@ -47,6 +47,8 @@ pub(crate) trait Engine {
     fn idle(&self) -> bool;
     /// Returns when every get issued so far has delivered its data; `what` names them in a timeout message.
     fn gets(&self, what: &dyn Fn() -> String) -> Result<()>;
+    /// From now on nothing arrives of gets that have not delivered, but in symmetric memory.
+    fn give_up_gets(&self);
     /// Orders what was issued before what will be, per target.
     fn fence(&self) -> Result<()>;
     /// Returns when everything issued before, to one PE or to all, has taken effect and every get has delivered.
@@ -200,6 +202,11 @@ impl Engines {
     /// [`Engine::gets`] of all engines.
     pub(crate) fn gets(&self, what: &dyn Fn() -> String) -> Result<()> {
         if self.far().idle() { Ok(()) } else { self.far().gets(what) }
+    }
+
+    /// [`Engine::give_up_gets`] of all engines.
+    pub(crate) fn give_up_gets(&self) {
+        self.far().give_up_gets();
     }
 
     #[inline]

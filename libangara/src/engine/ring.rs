@@ -245,6 +245,10 @@ impl Engine for Ring {
         self.adapter.wait_completion((For::Adapter, WaitsFor::Adapter), all, what)
     }
 
+    fn give_up_gets(&self) {
+        self.lock().bounce.give_up();
+    }
+
     fn fence(&self) -> Result<()> {
         let mut state = self.lock();
         if !std::mem::take(&mut state.unfenced) {

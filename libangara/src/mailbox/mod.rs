@@ -237,6 +237,18 @@ impl Mailbox {
         Ok(came)
     }
 
+    /// Waits until something may have come, as [`Mailbox::wait`] without a limit, or until one of `peers` has left.
+    pub(crate) fn wait_for(&mut self, peers: &[usize], what: &dyn Fn() -> String) -> Result<()> {
+        if self.is_forked() {
+            return Err(Error::Forked);
+        }
+        let over = |seat: &usize| self.job.adapter.memory.job.seat(*seat).is_over();
+        let ready = || self.has_something() || peers.iter().any(over);
+        self.job.adapter.wait_memory(WaitsFor::Message(self.at, self.me.generation), ready, what)?;
+        self.see_who_has_freed();
+        Ok(())
+    }
+
     /// Those to whom messages were refused may have made room.
     pub fn see_who_has_freed(&mut self) {
         let mut blocked = std::mem::take(&mut self.blocked);
