@@ -4,14 +4,14 @@ use angara_abi::channel::Fault;
 use angara_protocol::launch::LaunchError;
 use angara_protocol::msg::Failure;
 use angara_protocol::trust::Distrust;
-use std::io;
+use std::{fmt, io};
 use std::path::PathBuf;
 
 /// Result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why an operation failed.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum Error {
     /// The process was not started as part of a job.
     #[error(transparent)]
@@ -104,6 +104,13 @@ pub enum Error {
     /// A forked child used its parent's job.
     #[error("a forked child process cannot communicate through its parent's adapter; start it with `angara run`")]
     Forked,
+}
+
+/// As its text: it is what a program says whose `main` returns an error.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl Error {

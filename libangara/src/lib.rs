@@ -1,7 +1,8 @@
-//! User-space driver of the Angara adapter.
+//! User-space driver of the Angara adapter, and an interface for programs above it.
 //!
 //! Levels, each usable alone:
 //!
+//! * [`pgas`]: for programs. Symmetric arrays, puts, gets, atomics, signals, teams and channels, without `unsafe`.
 //! * [`driver`]: the adapter itself. Map its memory, read and write registers, put packets into
 //!   the injection ring, post descriptors, poll. Write your own middleware here.
 //! * [`Job`] and [`Ctx`]: a SHMEM-like programming interface. Put, get, atomics, fence, quiet,

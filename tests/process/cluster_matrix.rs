@@ -78,8 +78,9 @@ fn programs() -> Vec<Program> {
         all.push(Program::new(name, tools::compile(&format!("examples/c/{name}.c")), arguments, says));
     }
     all.push(Program::new("driver", tools::driver(), "", "from PE 30: ok"));
-    all.push(Program::new("rust heat", tools::example("heat"), "16 16", " ok"));
+    all.push(Program::new("rust heat", tools::tool("heat"), "16 16", " ok"));
     all.push(Program::new("rust check", tools::example("check"), "", "ok"));
+    all.push(Program::new("pgas check", tools::example("pgas_check"), "", "ok"));
     if let Some((python, _)) = python::environment() {
         let mut jacobi = Program::new("jacobi.py", python.clone(), "", "a straight line");
         // Its steps grow with the square of the PEs: two nodes of every host are enough.

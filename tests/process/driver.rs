@@ -41,18 +41,6 @@ fn promises_hold_over_a_lossy_and_a_dead_link() {
 }
 
 #[test]
-fn the_rust_heat_example_agrees_with_itself() {
-    let heat = tools::example("heat");
-    for job in ["-n 4 --path direct", "-n 4 --path ring"] {
-        let test = Test::new("driver-heat");
-        let mut run = test.angara(["run", "--timeout", "200"]);
-        run.args(job.split(' ')).arg("--").arg(&heat).args(["32", "32"]);
-        let done = test.run(run).success();
-        assert_eq!(done.stdout.matches(" ok").count(), 4, "{job}: {done}");
-    }
-}
-
-#[test]
 fn the_c_driver_of_sixty_lines_sends_a_packet_round_the_ring() {
     let test = Test::new("driver-c");
     let mut run = test.angara(["run", "-n", "3", "--timeout", "200", "--"]);

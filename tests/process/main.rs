@@ -55,6 +55,7 @@ mod openshmem;
 mod option_table;
 mod output;
 mod packages;
+mod pgas;
 mod pmi;
 mod python;
 mod python_package;

@@ -32,7 +32,7 @@ fn rows() -> Vec<Row> {
 /// The executable of an example and the arguments that keep it small.
 fn program(example: &str) -> (PathBuf, &'static [&'static str]) {
     match example {
-        "rust-heat" => (tools::example("heat"), &["4", "16"]),
+        "rust-heat" => (tools::tool("heat"), &["4", "16"]),
         name => (tools::compile(&format!("examples/c/{name}.c")), &[]),
     }
 }

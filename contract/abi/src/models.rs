@@ -16,6 +16,7 @@
 
 mod credit;
 mod effects;
+mod exposed;
 mod mailbox;
 mod puts;
 pub(crate) mod reordered;

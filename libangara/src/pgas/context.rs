@@ -152,7 +152,9 @@ impl Context {
         let done = unsafe {
             match size_of::<T>() {
                 8 => self.ctx().put_element::<8>(Class::Put, to.pe(), own, || from.cast::<u64>().read_unaligned()),
-                4 => self.ctx().put_element::<4>(Class::Put, to.pe(), own, || from.cast::<u32>().read_unaligned().into()),
+                4 => {
+                    self.ctx().put_element::<4>(Class::Put, to.pe(), own, || from.cast::<u32>().read_unaligned().into())
+                }
                 _ => false,
             }
         };

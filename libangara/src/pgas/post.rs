@@ -122,7 +122,10 @@ impl Post {
 
     fn send_part(&mut self, to: usize, head: &[u8], part: &[u8]) -> Result<()> {
         if to >= self.mailbox.job().n_pes() {
-            return Err(Error::invalid(format!("PE {to} does not exist: the job has {} PEs", self.mailbox.job().n_pes())));
+            return Err(Error::invalid(format!(
+                "PE {to} does not exist: the job has {} PEs",
+                self.mailbox.job().n_pes()
+            )));
         }
         let peer = self.mailbox.peer(to);
         loop {

@@ -1,0 +1,14 @@
+// error: E0277
+use angara::pgas::World;
+
+#[derive(Clone, Copy)]
+struct Padded {
+    a: u8,
+    b: u64,
+}
+
+fn main() -> angara::Result<()> {
+    let world = World::init()?;
+    world.array::<Padded>(1)?.store(0, Padded { a: 1, b: 2 });
+    Ok(())
+}

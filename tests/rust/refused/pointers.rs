@@ -1,0 +1,8 @@
+// error: E0277
+use angara::pgas::World;
+
+fn main() -> angara::Result<()> {
+    let world = World::init()?;
+    println!("{}", world.array::<&str>(1)?.len());
+    Ok(())
+}
