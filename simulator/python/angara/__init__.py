@@ -7,8 +7,8 @@
     job.times["virtual_s"], job.report.to_frame()
 
 :func:`whatif` runs it under every combination of networks, :func:`plan` and :func:`alloc` plan, :func:`report` and
-:func:`trace` read what jobs have written. :func:`simulate` and :func:`sweep` simulate networks, as ``angara sim run`` and
-``angara sim sweep`` do::
+:func:`trace` read what jobs have written. :func:`simulate` and :func:`sweep` simulate networks, as ``angara sim run``
+and ``angara sim sweep`` do::
 
     outcome = angara.simulate(topology="torus:8x8", router="generic", load=0.3)
     outcome.packet_latency_cycles

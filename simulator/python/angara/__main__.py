@@ -27,7 +27,7 @@ def _become(program: str, name: str) -> NoReturn:
 def _examples(words: List[str]) -> None:
     """Copies notebooks and programs into a directory."""
     if len(words) > 1 or words[:1] in (["-h"], ["--help"]):
-        sys.exit("usage: python -m angara examples [DIR]\n  copies notebooks and programs to DIR, angara-examples if not given")
+        sys.exit("usage: python -m angara examples [DIR]\n  copies notebooks and programs to DIR [angara-examples]")
     to = pathlib.Path(words[0] if words else "angara-examples")
     files = sorted(path for path in EXAMPLES.iterdir() if path.is_file())
     there = [to / file.name for file in files if (to / file.name).exists()]

@@ -60,7 +60,7 @@ class Folder:
 
 
 def places(program: str) -> Iterator[pathlib.Path]:
-    """Where ``pip`` has put a program of this package: as its own list of files says, else where programs usually are."""
+    """Where ``pip`` has put a program of this package: as its list of files says, else where programs usually are."""
     try:
         files = importlib.metadata.files("angara") or []
     except importlib.metadata.PackageNotFoundError:
@@ -226,7 +226,7 @@ def _listen(
     listener: Optional[Listener],
     tick: Callable[[], object],
 ) -> None:
-    """Takes all lines. A process that outlives the command may hold its pipes: then what came within a second is all."""
+    """Takes all lines. What outlives the command may hold its pipes: then all is what came within a second."""
     still, quiet_since = 2, time.monotonic()
     while still:
         try:
@@ -270,7 +270,7 @@ def said_in_python(of: str, errors: str) -> str:
 
 
 def fail(of: str, what: str, done: Done, result: Any = None) -> NoReturn:
-    """Raises what says that a command failed: :class:`ValueError` for wrong arguments, with which nothing was started."""
+    """Says that a command failed: by :class:`ValueError` for wrong arguments, with which nothing was started."""
     if result is None and done.status == 2:
         raise ValueError(said_in_python(of, done.errors))
     end = "\n".join(done.errors.strip().splitlines()[-12:])

@@ -35,7 +35,7 @@ class Run:
         self.trace = trace
         """The timeline, with ``trace``."""
         self.times: Dict[str, float] = {"wall_s": done.wall_s}
-        """Seconds: ``wall_s`` on the wall, start of the network included; ``virtual_s`` of virtual time, if there is one."""
+        """Seconds: ``wall_s`` on the wall, start of the network included; in virtual time also ``virtual_s`` of it."""
         if report is not None and report.virtual_s is not None:
             self.times["virtual_s"] = report.virtual_s
 
@@ -75,15 +75,15 @@ def run(
 ) -> Run:
     """Runs a program as ``n`` PEs on an emulated torus, as ``angara run`` does, and returns when it has ended.
 
-    ``program`` is a path such as ``"./heat2d"``, or a name in ``PATH``; ``args`` are its arguments. It runs on ``machine``
-    in virtual time, unless ``clock="wall"``; ``machine=None`` is the most cubic torus that holds the PEs.
+    ``program`` is a path such as ``"./heat2d"``, or a name in ``PATH``; ``args`` are its arguments. It runs on
+    ``machine`` in virtual time, unless ``clock="wall"``; ``machine=None`` is the most cubic torus that holds the PEs.
 
-    ``report`` and ``trace`` are files to keep; ``True`` makes one that goes with the result. A program that does not use
-    the network has no report, which is an error, so that it takes ``report=False`` and ``clock="wall"``. ``env`` has
+    ``report`` and ``trace`` are files to keep; ``True`` makes one that goes with the result. A program that does not
+    use the network has no report, which is an error, unless ``report=False`` and ``clock="wall"``. ``env`` has
     variables for the PEs, ``input`` is standard input of the job, ``cwd`` the directory in which it runs.
 
-    ``stream=True`` also writes lines as they come; a function is called with ``"output"`` or ``"errors"`` and each line,
-    and ends the job by an exception. In a notebook, a line says how long the job has been running.
+    ``stream=True`` also writes lines as they come; a function is called with ``"output"`` or ``"errors"`` and each
+    line, and ends the job by an exception. In a notebook, a line says how long the job has been running.
 
     Ctrl-C ends the job with its processes and raises :class:`KeyboardInterrupt`. A job that fails raises
     :class:`RunError`, unless ``check=False``; wrong arguments raise :class:`ValueError`.

@@ -86,7 +86,7 @@ class Plan(TypedDict, total=False):
     seed: Values
     k_section_svg: Values
     fault: Values
-    from: Values
+    from_: Values
     to: Values
     routes: Values
     check: Values

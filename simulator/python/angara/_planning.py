@@ -145,8 +145,8 @@ def plan(what: str, **options: Unpack[PlanOptions]) -> Answer:
 def alloc(what: str, **options: Unpack[AllocOptions]) -> Union[Answer, str]:
     """Chooses nodes of jobs, as ``angara alloc`` does: ``set``, ``check``, ``map``, ``simulate`` or ``slurm``.
 
-    ``angara.alloc("set", torus="4x4", nodes=5)["nodes"]``. ``slurm`` returns what the command prints, as it has no other
-    form. Mistakes raise :class:`ValueError`, and what cannot be had :class:`RunError`.
+    ``angara.alloc("set", torus="4x4", nodes=5)["nodes"]``. ``slurm`` returns what the command prints, as it has no
+    other form. Mistakes raise :class:`ValueError`, and what cannot be had :class:`RunError`.
     """
     if what == "slurm":
         done = _command.execute(["alloc", "slurm", *_command.words("alloc slurm", options)])

@@ -18,13 +18,13 @@ FilePath = Union[str, "os.PathLike[str]"]
 TRAFFIC = ("packets", "flits", "bytes")
 
 
-def frame(rows: Sequence[Any], columns: Optional[Sequence[str]] = None) -> pandas.DataFrame:
+def frame(rows: Sequence[Any]) -> pandas.DataFrame:
     """A DataFrame of rows."""
     try:
         import pandas
     except ModuleNotFoundError:
         raise ImportError("DataFrames need pandas: pip install pandas", name="pandas") from None
-    return pandas.DataFrame(rows, columns=columns)
+    return pandas.DataFrame(rows)
 
 
 def small_table(rows: Sequence[Dict[str, Any]], most: int = 20) -> str:
@@ -108,7 +108,7 @@ class Report(Dict[str, Any]):
         return frame(self.to_dicts())
 
     def links_frame(self) -> pandas.DataFrame:
-        """A row for each link with traffic: ``packets``, ``flits`` and ``bytes`` (payload), also by class. Needs pandas.
+        """A row for each link with traffic: ``packets``, ``flits``, ``bytes`` (payload), also by class. Needs pandas.
 
         ``link`` is the node's coordinates and the direction. ``crc_errors``, ``replays``, ``duplicates`` and
         ``reordered`` are packets.
@@ -142,7 +142,7 @@ class Report(Dict[str, Any]):
         return matrix
 
     def matrix_frame(self, what: str = "bytes") -> pandas.DataFrame:
-        """:meth:`matrix` as a DataFrame: a row for the PE that sends, a column for the one that gets. Needs pandas."""
+        """:meth:`matrix` as a DataFrame: a row for each PE that sends, a column for each that gets. Needs pandas."""
         found = frame(self.matrix(what))
         found.index.name, found.columns.name = "from_pe", f"{what}_to_pe"
         return found
@@ -170,7 +170,8 @@ class Report(Dict[str, Any]):
             page = self.html()
         except (_command.RunError, OSError, ValueError):
             return small_table(self.to_dicts())
-        return f'<iframe srcdoc="{_html.escape(page)}" style="width: 100%; height: 600px; border: 0"></iframe>'
+        style = "width: 100%; height: 600px; border: 0"
+        return f'<iframe srcdoc="{_html.escape(page)}" style="{style}"></iframe>'
 
 
 class Trace:
@@ -209,10 +210,10 @@ class Trace:
 
 
 def report(path: FilePath) -> Report:
-    """Reads a report that ``angara.run(..., report=path)`` or ``angara run --report`` has written, compressed or not."""
+    """Reads a report, compressed or not: one of ``angara.run(..., report=path)`` or ``angara run --report``."""
     return Report(path)
 
 
 def trace(path: FilePath) -> Trace:
-    """Opens a timeline that ``angara.run(..., trace=path)`` or ``angara run --trace`` has written, compressed or not."""
+    """Opens a timeline, compressed or not: one of ``angara.run(..., trace=path)`` or ``angara run --trace``."""
     return Trace(path)

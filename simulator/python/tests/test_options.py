@@ -1,5 +1,6 @@
-"""Options of commands as keyword arguments, as the reference has them, which is compared with the commands elsewhere."""
+"""Options of commands as keyword arguments: those of the reference, which other tests compare with the commands."""
 
+import keyword
 import os
 import pathlib
 import pprint
@@ -33,6 +34,7 @@ def options(command):
         written = re.search(r"--([a-z-]+)(.*)`", cells[1]) if len(cells) == 4 else None
         if written and (name := written[1].replace("-", "_")) not in ELSEWHERE:
             name = RENAMED.get(name, name) if command in ("run", "whatif") else name
+            name += "_" * keyword.iskeyword(name)
             found[name] = (f"--{written[1]}", written[2].strip(), cells[2])
     return found
 
@@ -65,7 +67,8 @@ def stubs(table):
         lines.append("")
     for group in ["plan", "alloc"]:
         lines.append(f"class {group.title()}(TypedDict, total=False):")
-        rows = {name: kind(*row[1:]) for command in COMMANDS if command.startswith(group) for name, row in table[command].items()}
+        tables = [table[command] for command in COMMANDS if command.startswith(group)]
+        rows = {name: kind(*row[1:]) for one in tables for name, row in one.items()}
         lines += [f"    {name}: {of}" for name, of in rows.items()]
         lines.append("")
     return "\n".join(lines).rstrip() + "\n"
@@ -74,12 +77,14 @@ def stubs(table):
 def test_the_tables_are_those_of_the_reference():
     """``ANGARA_BLESS=1`` writes them."""
     new = table()
-    text = BEGIN + "OPTIONS: Dict[str, Dict[str, Tuple[str, str, str]]] = " + pprint.pformat(new, width=118, sort_dicts=False) + "\n"
+    shown = pprint.pformat(new, width=118, sort_dicts=False)
+    text = f"{BEGIN}OPTIONS: Dict[str, Dict[str, Tuple[str, str, str]]] = {shown}\n"
     files = {HERE / "angara/_options.py": text, HERE / "angara/_options.pyi": stubs(new)}
     if os.environ.get("ANGARA_BLESS"):
         for path, content in files.items():
             path.write_text(content)
-    assert all(path.read_text() == content for path, content in files.items()), "ANGARA_BLESS=1 pytest writes them again"
+    stale = [path.name for path, content in files.items() if path.read_text() != content]
+    assert not stale, "ANGARA_BLESS=1 pytest writes them again"
 
 
 def test_keyword_arguments_become_options():
@@ -95,6 +100,7 @@ def test_keyword_arguments_become_options():
         "--torus=4x2",
         "--set=link=15GB/s,hop=60ns",
     ]
+    assert _command.words("plan routes", {"from_": "0,0"}) == ["--from=0,0"]
     assert words(wrap=(2, "valgrind")) == words(wrap=[("2", "valgrind")]) == ["--wrap", "2", "valgrind"]
     assert _command.words("whatif", dict(n=[2, 4], torus=["4x2", "8"])) == ["--np=2,4", "--torus=4x2,8"]
 
@@ -117,7 +123,7 @@ def test_mistakes_are_named_with_a_remedy(options, text):
 
 
 def test_texts_of_commands_are_in_words_of_python():
-    said = "error: invalid value 'foo' for '--pes-as <HOW>'\n  [possible values: a]\n\nFor more information, try '--help'.\n"
+    said = "error: invalid value 'foo' for '--pes-as <HOW>'\n  [possible values: a]\n\nFor more information, try\n"
     assert _command.said_in_python("run", said) == "invalid value 'foo' for pes_as\n  [possible values: a]"
     said = "angara: error: 400 PEs do not fit\nangara: try: give --ppn 13, or --call-cost\n"
     assert _command.said_in_python("run", said) == "400 PEs do not fit\n  give ppn 13, or call_cost"

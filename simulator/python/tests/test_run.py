@@ -106,7 +106,8 @@ def test_lines_are_handed_on(halo, capsys):
 
 
 def test_input_variables_and_directory(tmp_path):
-    job = angara.run("sh", ["-c", "cat; echo $WHAT; pwd"], n=1, clock="wall", report=False, input="given\n", env={"WHAT": 7}, cwd=tmp_path)
+    options = dict(n=1, clock="wall", report=False)
+    job = angara.run("sh", ["-c", "cat; echo $WHAT; pwd"], input="given\n", env={"WHAT": 7}, cwd=tmp_path, **options)
     assert job.report is None and job.output.split() == ["given", "7", os.path.realpath(tmp_path)]
 
 
