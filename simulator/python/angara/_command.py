@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sysconfig
 import tempfile
+import textwrap
 import threading
 import time
 import weakref
@@ -107,11 +108,17 @@ def table(of: str) -> Dict[str, Tuple[str, str, str]]:
 def described(of: str, leave: Sequence[str] = ()) -> str:
     """The options of ``angara …`` for the text of ``help``."""
     rows = [
-        f"    {name}: {in_python(of, about)}" + (f" ({value})" if value else "")
+        help_row(name, in_python(of, about) + (f" ({value})" if value else ""))
         for name, (_, value, about) in table(of).items()
         if name not in leave
     ]
     return "\n".join(rows)
+
+
+def help_row(name: str, about: str) -> str:
+    """A row of what ``help`` says."""
+    rows = textwrap.TextWrapper(116, "    ", "        ", break_long_words=False, break_on_hyphens=False)
+    return rows.fill(f"{name}: {about}")
 
 
 def in_python(of: str, text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import importlib
 import os
 import pathlib
 import sys
@@ -188,8 +189,7 @@ class Live:
             self._tell(f"ended after {done.wall_s:.1f} s with status {done.status}")
 
     def _tell(self, text: str) -> None:
-        from IPython.display import display  # type: ignore[import-not-found, unused-ignore]
-
+        display: Any = importlib.import_module("IPython.display").display
         data = {"text/plain": f"{self._what}: {text}"}
         if self._handle is None:
             self._handle = display(data, raw=True, display_id=True)

@@ -137,7 +137,7 @@ def plan(what: str, **options: Unpack[PlanOptions]) -> Answer:
     """Plans without running, as ``angara plan`` does: ``barrier``, ``matmul``, ``routes`` or ``tree``.
 
     ``angara.plan("tree", torus="4x4")["broadcast_ns"]``. Members end with their unit, such as ``_ns``. Mistakes raise
-    :class:`ValueError`.
+    :class:`ValueError`. What is a word of Python has an underscore at its end: ``from_``.
     """
     return _answer("plan", what, PLANS, options)
 

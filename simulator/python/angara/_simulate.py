@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Union, overload
 
 from . import _angara
-from ._command import nearest
+from ._command import help_row, nearest
 from ._report import frame
 
 if TYPE_CHECKING:
@@ -404,7 +404,7 @@ def _flat(fields: Dict[str, Any]) -> Dict[str, Any]:
 
 def _with_settings(function: Any, introduction: str, leave: Sequence[str] = ()) -> None:
     """Adds the settings to what ``help`` says."""
-    rows = [f"    {name}: {_words(about)}" for name, about in _about().items() if name not in leave]
+    rows = [help_row(name, _words(about)) for name, about in _about().items() if name not in leave]
     function.__doc__ += f"\n    {introduction}\n\n" + "\n".join(rows) + "\n"
 
 
