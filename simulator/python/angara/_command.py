@@ -84,7 +84,8 @@ def command() -> pathlib.Path:
         return pathlib.Path(named).absolute()
     for place in places("angara"):
         if place.is_file():
-            return place
+            # pip's list of files leads there by way of others.
+            return place.parent.resolve() / place.name
     found = shutil.which("angara")
     if found is None:
         raise FileNotFoundError(
