@@ -189,7 +189,12 @@ fn a_wheel_is_the_same_twice_and_works_in_an_environment() {
     assert_eq!(name, format!("angara-{version}{tag}"));
     check_complete(&test, &venv);
     check_use(&test, &venv, version);
-    // Its Python package has the simulator, which says what it lacks; with NumPy it is tried by `python_package`.
+    let job = "python -c 'import angara; print(angara.command(), angara.run(\"./hello\", n=4).output)'";
+    let said = inside(&test, &venv, job).success().stdout;
+    assert!(said.contains("venv/bin/angara") && said.matches("of 4").count() == 4, "{said}");
+    let copied = inside(&test, &venv, "python -m angara examples notebooks").success().stdout;
+    assert!(copied.contains("notebooks/predict.ipynb") && test.file("notebooks/halo.c").is_file(), "{copied}");
+    // The simulator says what it lacks; with NumPy it is tried by `python_package`.
     let simulate = "python -c 'import angara; print(angara.presets()[\"desmos\"]); angara.simulate(preset=\"desmos\")'";
     inside(&test, &venv, simulate).failure(&["ModuleNotFoundError", "pip install numpy"]);
     inside(&test, &venv, &format!("{pip} uninstall --yes angara")).success();

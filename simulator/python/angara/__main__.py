@@ -1,30 +1,21 @@
-"""``python -m angara``: the command ``angara`` of the same installation."""
+"""``python -m angara``: the command ``angara`` of the same installation, and ``python -m angara examples``."""
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import pathlib
+import shutil
 import sys
-import sysconfig
-from typing import Iterator, NoReturn
+from typing import List, NoReturn
 
+from ._command import places
 
-def _places(program: str) -> Iterator[pathlib.Path]:
-    """Where ``pip`` has put a program of this package: as its own list of files says, else where programs usually are."""
-    try:
-        files = importlib.metadata.files("angara") or []
-    except importlib.metadata.PackageNotFoundError:
-        files = []
-    for file in files:
-        if file.name == program and file.parent.name == "bin":
-            yield pathlib.Path(str(file.locate()))
-    yield pathlib.Path(sysconfig.get_path("scripts")) / program
+EXAMPLES = pathlib.Path(__file__).with_name("examples")
 
 
 def _become(program: str, name: str) -> NoReturn:
     """This process goes on as ``program``, called by ``name``, with the same arguments."""
-    for place in _places(program):
+    for place in places(program):
         if place.is_file():
             os.execv(place, [name, *sys.argv[1:]])
     sys.exit(
@@ -33,8 +24,28 @@ def _become(program: str, name: str) -> NoReturn:
     )
 
 
-def main() -> NoReturn:
+def _examples(words: List[str]) -> None:
+    """Copies notebooks and programs into a directory."""
+    if len(words) > 1 or words[:1] in (["-h"], ["--help"]):
+        sys.exit("usage: python -m angara examples [DIR]\n  copies notebooks and programs to DIR [angara-examples]")
+    to = pathlib.Path(words[0] if words else "angara-examples")
+    files = sorted(path for path in EXAMPLES.iterdir() if path.is_file())
+    there = [to / file.name for file in files if (to / file.name).exists()]
+    if there:
+        sys.exit(f"angara: {there[0]} is there already: give another directory, or move it away")
+    try:
+        to.mkdir(parents=True, exist_ok=True)
+        for file in files:
+            shutil.copyfile(file, to / file.name)
+            print(to / file.name)
+    except OSError as e:
+        sys.exit(f"angara: cannot copy the examples: {e}")
+
+
+def main() -> None:
     """``angara``"""
+    if sys.argv[1:2] == ["examples"]:
+        return _examples(sys.argv[2:])
     _become("angara", "angara")
 
 

@@ -142,12 +142,14 @@ fn run_sweep<'py>(py: Python<'py>, json: &str, progress: Option<Py<PyAny>>) -> P
     Ok(out)
 }
 
-/// Names of all settings, presets and workloads, as JSON.
+/// Names of all settings, presets and workloads and what they are, as JSON.
 #[pyfunction]
 fn catalog() -> String {
+    let about = Keys::names().into_iter().zip(Keys::about());
+    let settings: Vec<_> = about.map(|(name, about)| json!({"name": name, "about": about})).collect();
     let presets: Vec<_> = presets::PRESETS.iter().map(|p| json!({"name": p.name, "about": p.about})).collect();
     let workloads: Vec<_> = KINDS.iter().map(|k| json!({"name": k.form, "about": k.about})).collect();
-    json!({"settings": Keys::names(), "presets": presets, "workloads": workloads}).to_string()
+    json!({"settings": settings, "presets": presets, "workloads": workloads}).to_string()
 }
 
 /// Makes the module.

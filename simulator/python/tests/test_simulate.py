@@ -103,10 +103,11 @@ def test_arrays_are_traffic():
         (dict(load=19.0), "here of 18 flits: give a load from 0 to 18"),
         (dict(load="much"), "load: `much`: give a number such as 0.3"),
         (dict(topology="torus:8y8"), "topology `torus:8y8`"),
-        (dict(lode=0.1), "unknown field `lode`"),
+        (dict(lode=0.1), "lode is no setting: did you mean load?"),
         (dict(router="generic", vcs=3), "vcs = 3 on torus:8x8x8: rings need the dateline rule"),
         (dict(pattern="hotspot:512,0.1"), "the last one is 511"),
         (dict(preset="desmo"), "there are desmos, angara-k1"),
+        (dict(router="generic", load=0.1, cycles_max="x"), "cycles_max"),
         (dict(fault=[1]), "text, or a list of texts"),
         (dict(load=float("nan")), "not JSON compliant"),
         (dict(pattern="matrix:none.txt"), "none.txt"),
@@ -116,6 +117,7 @@ def test_mistakes_are_named_with_a_remedy(settings, text):
     with pytest.raises(ValueError) as caught:
         angara.simulate(**settings)
     assert text in str(caught.value)
+    assert "cycles-max" not in str(caught.value) and "--" not in str(caught.value)
 
 
 def endless():

@@ -68,7 +68,7 @@ def test_lists_of_lists():
     "lists, text",
     [
         (dict(load=[0.1, "much"]), "load: `much`: give a number"),
-        (dict(lode=[1]), "swept setting is lode: there are"),
+        (dict(lode=[1]), "lode is no setting to sweep: did you mean load?"),
         (dict(load=[]), "number of points is 0"),
         (dict(load=[0.1, 99]), "load is 99: a node creates at most one message per cycle"),
     ],

@@ -96,6 +96,14 @@ macro_rules! keys {
             pub fn names() -> Vec<String> {
                 vec![$(stringify!($name).replace('_', "-"),)*]
             }
+            /// What each of [`Keys::names`] is, with unit and default, as the help of its option says.
+            pub fn about() -> Vec<String> {
+                let mut about = vec![$(concat!($($about),*).trim().to_owned(),)*];
+                // Its option has these, too.
+                let topology = Keys::names().iter().position(|name| name == "topology").expect("a setting");
+                about[topology] += &format!(": {} [default: torus:8x8x8]", AnyTopology::forms());
+                about
+            }
         }
     };
 }

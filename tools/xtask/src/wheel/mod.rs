@@ -1,8 +1,8 @@
 //! `cargo xtask wheel`: all that is installed as a wheel, which `pip` puts into an environment of Python.
 //!
 //! Programs lie where a wheel has its scripts, all else where it has its data: both are put below the prefix of the
-//! environment, so that the parts find each other as in any other installation. The Python package beside them is the
-//! simulator, and `python -m angara`.
+//! environment, so that the parts find each other as in any other installation. The Python package beside them
+//! starts these programs, and is the simulator.
 
 pub(crate) mod archive;
 pub(crate) mod elf;
@@ -86,12 +86,16 @@ impl Wheel {
     /// The Python package.
     fn package(&self, files: &mut Files) -> Result<(), String> {
         let folder = self.root.join("simulator/python/angara");
-        let entries = fs::read_dir(&folder).map_err(|e| cannot("read", &folder, &e))?;
-        for path in entries.flatten().map(|entry| entry.path()) {
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            if path.is_file() && (name == "py.typed" || [".py", ".pyi"].iter().any(|ending| name.ends_with(ending))) {
-                let bytes = fs::read(&path).map_err(|e| cannot("read", &path, &e))?;
-                files.insert(format!("angara/{name}"), File { bytes, runs: false });
+        for (below, endings) in [("", &["py", "pyi", "typed"][..]), ("examples/", &["ipynb", "c"])] {
+            let folder = folder.join(below);
+            let entries = fs::read_dir(&folder).map_err(|e| cannot("read", &folder, &e))?;
+            for path in entries.flatten().map(|entry| entry.path()) {
+                let ending = path.extension().unwrap_or_default().to_string_lossy().into_owned();
+                if path.is_file() && endings.contains(&ending.as_str()) {
+                    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                    let bytes = fs::read(&path).map_err(|e| cannot("read", &path, &e))?;
+                    files.insert(format!("angara/{below}{name}"), File { bytes, runs: false });
+                }
             }
         }
         let library = self.from.join(SIMULATOR.0);
@@ -145,6 +149,8 @@ fn metadata(description: &str) -> String {
          Requires-Python: >=3.9\n\
          Provides-Extra: simulator\n\
          Requires-Dist: numpy; extra == \"simulator\"\n\
+         Provides-Extra: frames\n\
+         Requires-Dist: pandas; extra == \"frames\"\n\
          Description-Content-Type: text/markdown\n\
          \n\
          {description}"
