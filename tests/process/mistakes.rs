@@ -166,6 +166,7 @@ const FILES: &[Row] = &[
     ("angara run -n 2 --record t.atr true", "--record t.atr", "add --clock virtual"),
     ("angara run -n 2 --trace-links true", "--trace <FILE", "leave --trace-links out"),
     ("angara run -n 2 --web-stay no true", "--web", "leave --web-stay out"),
+    ("angara run -n 2 --web=here true", "`here`", "write 127.0.0.1:8290"),
     ("angara report", "<FILE.json[.gz]>", "Usage: angara report"),
     ("angara report no.json", "cannot read no.json", "`angara run --report FILE.json`"),
     ("angara report dir", "cannot read dir", "`angara run --report FILE.json`"),

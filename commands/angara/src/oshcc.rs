@@ -69,7 +69,8 @@ fn described(language: Language) -> clap::Command {
         ))
         .arg(Arg::new("arguments").value_name("ARGUMENTS").num_args(0..).help("Passed on to the compiler"))
         .after_help(format!(
-            "ENVIRONMENT: {strongest} or {usual} choose the compiler, options included: `{usual}='ccache gcc'`."
+            "ENVIRONMENT: {strongest} or {usual} choose the compiler, options included: `{usual}='ccache gcc'`.\n\n\
+             EXIT STATUS: that of the compiler, 1 if it cannot be started."
         ))
 }
 

@@ -1,7 +1,7 @@
 //! Examples of manual pages whose command has none in its help.
 
 /// Lines by page.
-pub const EXAMPLES: &[(&str, &[&str])] = &[
+pub(crate) const EXAMPLES: &[(&str, &[&str])] = &[
     ("angara", &["angara run -n 8 ./hello", "angara demo", "angara sim run --topology torus:8x8x8 --load 0.3"]),
     ("angara-status", &["angara status", "angara status --heat", "angara status --waits"]),
     ("angara-top", &["angara top", "angara top --once --sort errors --links 5"]),
@@ -71,13 +71,13 @@ pub const EXAMPLES: &[(&str, &[&str])] = &[
 ];
 
 /// Files that commands with an option, or of a name, read, write or look for.
-pub const FILES: &[(&str, &str, &str)] = &[
+pub(crate) const FILES: &[(&str, &str, &str)] = &[
     (
         "--runtime-dir",
         "$ANGARA_RUNTIME_DIR, $XDG_RUNTIME_DIR/angara, /tmp/angara-UID",
-        "sockets and lock file of your daemon",
+        "sockets and lock file of your daemon, fabricd(1)",
     ),
-    ("--runtime-dir", "/run/angara", "the same of the service, which commands that look at daemons find, too"),
+    ("--runtime-dir", "/run/angara", "the same of a daemon that is a service"),
     ("--config", "/etc/angara/fabricd.toml", "options of the service's daemon"),
     (
         "--cluster",

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 const EXIT_STATUS: &str = "0 if all went well, 2 for wrong usage, 1 if something else failed.";
 
 /// The text of page `name` with all its sections. What help has below its options becomes a section for each of its headings.
-pub fn complete(name: &str, page: &str, pages: &BTreeSet<String>) -> String {
+pub(crate) fn complete(name: &str, page: &str, pages: &BTreeSet<String>) -> String {
     let (head, rest) = match page.split_once("\n.SH EXTRA\n") {
         Some((head, rest)) => (head, rest),
         None => page.split_once("\n.SH VERSION\n").map_or((page, ""), |(head, _)| (head, "")),
@@ -81,7 +81,12 @@ fn with_tables(lines: &[String]) -> String {
 
 /// Files of a page, by its options and by its name.
 fn files(name: &str, page: &str) -> Vec<String> {
-    let has = |option: &&str| page.contains(&format!("\\fB{}\\fR", escaped(option)));
+    // Some options of one name are no files elsewhere.
+    let has = |option: &&str| {
+        let (_, rest) = page.split_once(&format!("\n\\fB{}\\fR", escaped(option))).unwrap_or_default();
+        let value = rest.lines().next().unwrap_or_default();
+        value.contains("FILE") || value.contains("DIR")
+    };
     let known = FILES.iter().filter(|(key, ..)| *key == name || key.starts_with("--") && has(key));
     known.flat_map(|(_, file, what)| [".TP".into(), format!("\\fI{}\\fR", escaped(file)), escaped(what)]).collect()
 }
@@ -127,7 +132,7 @@ mod tests {
 
     #[test]
     fn a_page_has_a_section_for_each_heading() {
-        let page = ".SH OPTIONS\n.TP\n\\fB\\-\\-runtime\\-dir\\fR\nx\n.SH EXTRA\nFAULTS:\n.nf\n  a  b\n\n  c  d\n.fi\nmore\n\n\
+        let page = ".SH OPTIONS\n.TP\n\\fB\\-\\-runtime\\-dir\\fR \\fI<DIR>\\fR\nx\n.SH EXTRA\nFAULTS:\n.nf\n  a  b\n\n  c  d\n.fi\nmore\n\n\
                     EXIT STATUS: 7 sometimes.\n\nEXAMPLES:\n  angara report r\n.SH VERSION\nv1\n";
         let text = complete("angara-run", page, &pages());
         assert!(
@@ -137,7 +142,7 @@ mod tests {
         assert!(text.contains(".SH \"FILES\"\n.TP\n\\fI$ANGARA_RUNTIME_DIR, "), "{text}");
         assert!(text.contains(".SH \"EXAMPLES\"\n.nf\n  angara report r\n.fi\n"), "{text}");
         assert!(
-            text.ends_with(".SH \"SEE ALSO\"\n\\fBangara\\fR(1),\n\\fBangara\\-report\\fR(1)\n.SH VERSION\nv1\n"),
+            text.ends_with(".SH \"SEE ALSO\"\n\\fBangara\\fR(1),\n\\fBangara\\-report\\fR(1),\n\\fBfabricd\\fR(1)\n.SH VERSION\nv1\n"),
             "{text}"
         );
     }
