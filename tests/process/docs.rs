@@ -386,25 +386,29 @@ struct Help {
 /// Options of all lists of a text of `--help`, each with its meaning on one line.
 fn options_of(text: &str) -> Vec<(String, String)> {
     let mut options: Vec<(String, String)> = Vec::new();
-    let mut in_list = false;
+    let (mut in_list, mut paragraph) = (false, false);
     for line in text.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
         let trimmed = line.trim();
         if !line.starts_with(' ') && !line.is_empty() {
-            // Some commands have more than one list of options, each with a heading of its own.
-            in_list = line.ends_with(':') && !line.starts_with("Commands");
+            // Some commands have more than one list of options, each with a heading of its own; examples are below capitals.
+            let is_heading = line.ends_with(':') && line.chars().any(char::is_lowercase);
+            in_list = is_heading && !line.starts_with("Commands");
         } else if in_list && line.len() - line.trim_start().len() < 10 && trimmed.starts_with('-') {
             let (name, meaning) = trimmed.split_once("  ").unwrap_or((trimmed, ""));
             options.push((name.into(), meaning.trim().into()));
-        } else if let (true, false, Some((_, meaning))) = (in_list, trimmed.is_empty(), options.last_mut()) {
-            // A line of the meaning, which is wrapped as the terminal is wide. Sentences are paragraphs of their own.
+        } else if let (true, false, Some((_, meaning))) = (in_list, words.is_empty(), options.last_mut()) {
+            // A line of the meaning, which is wrapped as the terminal is wide, or a value with its own.
+            let (begin, ends) = (words[0], meaning.ends_with(['.', ':']));
             let gap = match meaning.as_str() {
                 "" => "",
-                before if trimmed.starts_with("- ") && before.ends_with(':') => " ",
-                _ if trimmed.starts_with("- ") => "; ",
+                _ if begin == "-" && !ends => "; ",
+                _ if paragraph && !ends && !begin.starts_with('[') => ". ",
                 _ => " ",
             };
-            *meaning = format!("{meaning}{gap}{}", trimmed.trim_start_matches("- "));
+            *meaning += &format!("{gap}{}", words[usize::from(begin == "-")..].join(" "));
         }
+        paragraph = words.is_empty();
     }
     options.retain(|(name, _)| !name.ends_with("--help") && !name.ends_with("--version"));
     options
