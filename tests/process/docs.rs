@@ -374,7 +374,7 @@ fn the_walk_of_a_put_finds_its_way() {
     assert!(visited.len() > 15, "the walk is there");
 }
 
-/// What `command -h` says: how it is called, and its options with what they mean.
+/// What a command's help says: how it is called, and its options with what they mean.
 struct Help {
     /// The first line: what the command does.
     about: String,
@@ -383,30 +383,51 @@ struct Help {
     options: Vec<(String, String)>,
 }
 
+/// Options of all lists of a text of `--help`, each with its meaning on one line.
+fn options_of(text: &str) -> Vec<(String, String)> {
+    let mut options: Vec<(String, String)> = Vec::new();
+    let (mut in_list, mut paragraph) = (false, false);
+    for line in text.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let trimmed = line.trim();
+        if !line.starts_with(' ') && !line.is_empty() {
+            // Some commands have more than one list of options, each with a heading of its own; examples are below capitals.
+            let is_heading = line.ends_with(':') && line.chars().any(char::is_lowercase);
+            in_list = is_heading && !line.starts_with("Commands");
+        } else if in_list && line.len() - line.trim_start().len() < 10 && trimmed.starts_with('-') {
+            let (name, meaning) = trimmed.split_once("  ").unwrap_or((trimmed, ""));
+            options.push((name.into(), meaning.trim().into()));
+        } else if let (true, false, Some((_, meaning))) = (in_list, words.is_empty(), options.last_mut()) {
+            // A line of the meaning, which is wrapped as the terminal is wide, or a value with its own.
+            let (begin, ends) = (words[0], meaning.ends_with(['.', ':']));
+            let gap = match meaning.as_str() {
+                "" => "",
+                _ if begin == "-" && !ends => "; ",
+                _ if paragraph && !ends && !begin.starts_with('[') => ". ",
+                _ => " ",
+            };
+            *meaning += &format!("{gap}{}", words[usize::from(begin == "-")..].join(" "));
+        }
+        paragraph = words.is_empty();
+    }
+    options.retain(|(name, _)| !name.ends_with("--help") && !name.ends_with("--version"));
+    options
+}
+
 /// Help of a command and of all its subcommands, by name.
 fn helps(test: &Test, words: &[&str], all: &mut BTreeMap<String, Help>) {
-    let mut command = test.command(tools::tool(words[0]));
-    command.args(&words[1..]).arg("-h");
-    let text = test.run(command).success().stdout;
+    let said = |option: &str| {
+        let mut command = test.command(tools::tool(words[0]));
+        command.args(&words[1..]).arg(option);
+        test.run(command).success().stdout
+    };
+    // Some options are in the long form alone.
+    let (text, options) = (said("-h"), options_of(&said("--help")));
     let part = |begin: &str| {
         let lines = text.lines().skip_while(move |l| !l.starts_with(begin));
         lines.enumerate().take_while(|(i, l)| *i == 0 || !l.is_empty()).map(|(_, l)| l.to_string()).collect::<Vec<_>>()
     };
     let usage = part("Usage:").iter().map(|l| l.trim_start_matches("Usage:").trim().to_string()).collect();
-    let mut options: Vec<(String, String)> = Vec::new();
-    // Some commands have more than one list of options, each with a heading of its own.
-    let lists = text.lines().filter(|l| l.ends_with(':') && !l.starts_with(' ') && !l.starts_with("Commands"));
-    for line in lists.flat_map(|heading| part(heading).into_iter().skip(1)) {
-        let trimmed = line.trim_start();
-        if line.len() - trimmed.len() < 10 && trimmed.starts_with('-') {
-            let (name, meaning) = trimmed.split_once("  ").unwrap_or((trimmed, ""));
-            options.push((name.into(), meaning.trim().into()));
-        } else if let (true, Some((_, meaning))) = (line.starts_with("          "), options.last_mut()) {
-            // A line of the meaning, which is wrapped as the terminal is wide.
-            *meaning = format!("{meaning} {trimmed}").trim().into();
-        }
-    }
-    options.retain(|(name, _)| !name.ends_with("--help") && !name.ends_with("--version"));
     let about = text.lines().next().unwrap_or_default().to_string();
     all.insert(words.join(" "), Help { about, text: text.clone(), usage, options });
     for line in part("Commands:").iter().skip(1).filter(|l| !l.starts_with("   ")) {
@@ -429,6 +450,22 @@ const VERBS: &[&str] = &[
     "Have", "List", "Make", "Measure", "Place", "Plan", "Print", "Run", "Say", "Show", "Simulate", "Tell", "Watch",
     "Write",
 ];
+
+/// `angara run -h` fits a screen, and shows how to begin.
+#[test]
+fn help_of_run_fits_a_screen() {
+    let test = Test::new("docs-screen");
+    for words in [&["angara", "run"][..], &["oshrun"]] {
+        let mut command = test.command(tools::tool(words[0]));
+        command.args(&words[1..]).arg("-h");
+        let text = test.run(command).success().stdout;
+        assert!(text.lines().count() <= 50, "{} lines: {text}", text.lines().count());
+        let wide: Vec<&str> = text.lines().filter(|line| line.chars().count() > 100).collect();
+        assert_eq!(wide, Vec::<&str>::new());
+        let (_, below) = text.split_once("\nEXAMPLES:\n").expect("examples");
+        assert_eq!(below.lines().filter(|line| line.starts_with("  ")).count(), 3, "{text}");
+    }
+}
 
 /// Help of every command has one form: what it does, how it is called, its lists, and examples at the end.
 #[test]

@@ -50,9 +50,11 @@ fn check_help(share: &Path) {
     for name in pages {
         let page =
             std::fs::read_to_string(share.join(format!("man/man1/{name}.1"))).unwrap_or_else(|e| panic!("{name}: {e}"));
-        for section in ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS"] {
+        for section in ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "\"EXIT STATUS\"", "\"EXAMPLES\"", "\"SEE ALSO\""]
+        {
             assert!(page.contains(&format!("\n.SH {section}\n")), "{name} has no {section}: {page}");
         }
+        assert!(!page.contains(".SH EXTRA"), "{name}: {page}");
     }
     let run = std::fs::read_to_string(share.join("man/man1/angara-run.1")).expect("there");
     assert!(run.contains("\\-\\-torus") && run.contains("SHAPE"), "{run}");
@@ -76,8 +78,9 @@ fn check_help(share: &Path) {
             }
         }
     }
+    assert!(run.contains("\n.SH \"FILES\"\n") && run.contains("\\fBangara\\-report\\fR(1)"), "{run}");
     let fault = std::fs::read_to_string(share.join("man/man1/angara-fault.1")).expect("there");
-    let (_, table) = fault.split_once("FAULTS:\n.nf\n").unwrap_or_else(|| panic!("no table: {fault}"));
+    let (_, table) = fault.split_once(".SH \"FAULTS\"\n.nf\n").unwrap_or_else(|| panic!("no table: {fault}"));
     let (table, _) = table.split_once("\n.fi\n").expect("it ends");
     let row = "  corrupt=1%    fraction of transmissions corrupted\n";
     assert!(table.contains(row) && table.contains("  list   "), "{table}");

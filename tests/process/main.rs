@@ -45,6 +45,7 @@ mod mailbox;
 mod mapping;
 mod matrix;
 mod metrics;
+mod mistakes;
 mod mpi;
 mod mpi_oracle;
 mod network;

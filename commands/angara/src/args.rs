@@ -3,9 +3,8 @@
 use crate::run::{say, say_misread, start};
 use crate::shared::WhereArgs;
 use crate::shared::beside::{self, Elsewhere, asked_for, become_program};
-use crate::shared::{foreign, say_usage};
+use crate::shared::{foreign, hints, say_usage};
 use crate::{capture, cluster, demo, doctor, fault, machine, report, run, shutdown, status, trace, web};
-use angara_cluster::usage::helpful;
 use angara_control::error::Failed;
 use clap::{Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
@@ -84,7 +83,7 @@ pub(crate) fn dispatch(args: Vec<OsString>) -> Result<u8, Failed> {
     let line = args.clone();
     let cli = match command.try_get_matches_from_mut(args).and_then(|m| Cli::from_arg_matches(&m)) {
         Ok(cli) => cli,
-        Err(e) => return say_usage(&helpful(e, &command)),
+        Err(e) => return say_usage(&hints::told(e, &command, "angara run", &line)),
     };
     match cli.command {
         Sub::Run(args) => {

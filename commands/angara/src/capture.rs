@@ -14,6 +14,7 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
+EXAMPLES:
   angara capture -w - | wireshark -k -i -
   angara capture --link 0,0,0+X --count 1000 -w link.pcapng
   angara run -n 8 --capture heat.pcapng ./heat2d

@@ -68,7 +68,10 @@ fn described(language: Language) -> clap::Command {
             "Let the program note its own loads and stores, for `angara run --check=races`; with gcc, and slow".into(),
         ))
         .arg(Arg::new("arguments").value_name("ARGUMENTS").num_args(0..).help("Passed on to the compiler"))
-        .after_help(format!("{strongest} or {usual} choose the compiler, options included: `{usual}='ccache gcc'`."))
+        .after_help(format!(
+            "ENVIRONMENT: {strongest} or {usual} choose the compiler, options included: `{usual}='ccache gcc'`.\n\n\
+             EXIT STATUS: that of the compiler, 1 if it cannot be started."
+        ))
 }
 
 /// Becomes the compiler, or shows its command.

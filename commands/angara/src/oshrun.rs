@@ -1,8 +1,7 @@
 //! `oshrun`: `angara run` by the name that OpenSHMEM's specification recommends.
 
-use crate::run::{RunArgs, after_help, say, say_misread, start};
-use crate::shared::{foreign, say_usage};
-use angara_cluster::usage::helpful;
+use crate::run::{RunArgs, after_help, say, say_misread, short_after_help, start};
+use crate::shared::{foreign, hints, say_usage};
 use angara_control::error::Failed;
 use angara_launch::run::options::Options;
 use clap::{Command, CommandFactory, FromArgMatches, Parser};
@@ -30,13 +29,13 @@ pub fn dispatch_oshrun(args: Vec<OsString>) -> Result<u8, Failed> {
             say(&read.notes, &oshrun.run);
             start(oshrun.run, &line)
         }
-        Err(e) => say_usage(&helpful(e, &command)),
+        Err(e) => say_usage(&hints::told(e, &command, "oshrun", &line)),
     }
 }
 
 /// Options of `oshrun`.
 pub fn oshrun() -> Command {
-    Oshrun::command().after_help(after_help("oshrun"))
+    Oshrun::command().after_help(short_after_help("oshrun")).after_long_help(after_help("oshrun"))
 }
 
 /// Parses a command line of `angara run`, its name included; an error is text.

@@ -25,16 +25,30 @@ use std::time::Duration;
 /// Most links with tracks of their own in a timeline.
 const LINK_TRACKS_MAX: u32 = 1024;
 
-/// Returns what is said below the options of `launcher`.
+/// Returns what `-h` says below the options of `launcher`: three commands that work as they are, but for the program.
+pub(crate) fn short_after_help(launcher: &str) -> String {
+    format!(
+        "\
+EXAMPLES:
+  {launcher} -n 8 ./hello                                      # at full speed
+  {launcher} -n 8 --torus 2x2x2 --report r.json ./hello        # then: angara report r.json
+  {launcher} -n 32 --machine desmos --clock virtual ./hello    # how long on that machine?
+
+`{launcher} --help` has all options, faults, exit statuses and more examples."
+    )
+}
+
+/// Returns what `--help` and the manual page say below the options of `launcher`.
 pub(crate) fn after_help(launcher: &str) -> String {
     let others = examples(KINDS.iter().filter(|k| k.name != "corrupt"), "`, `");
     format!(
         "\
 FAULTS: A link fault is written `link 0,0,0 +X down` or `link 0,0,0 +X corrupt=1%` (or `{others}`), a node fault \
-`node 1,0,0 down`, each optionally followed by `@2ms`.
+`node 1,0,0 down`, each optionally followed by `@2ms`. `0,0,0` is a node by its coordinates, `+X` the direction of one of \
+its links.
 
-EXIT STATUS: that of the first PE that fails, 128+N if signal N killed it, 124 after --timeout, 2 for wrong usage, 1 if the job \
-could not be run.
+EXIT STATUS: that of the first PE that fails, 128+N if signal N killed it, 124 after --timeout, 126 if the program cannot be \
+started, 127 if there is none of that name, 2 for wrong usage, 1 if the job could not be run.
 
 EXAMPLES:
   {launcher} -n 8 ./hello
@@ -54,168 +68,202 @@ const OUTPUT: &str = "What is written and shown";
 
 /// What the user asked for.
 #[derive(Args, Clone)]
-#[command(after_help = after_help("angara run"))]
+#[command(after_help = short_after_help("angara run"), after_long_help = after_help("angara run"))]
 pub struct RunArgs {
-    /// Number of PEs (processes); -np is understood too, as are the usual options of other launchers
+    /// Number of PEs (processes)
+    ///
+    /// -np is understood too, as are the usual options of other launchers.
     #[arg(short = 'n', long = "np", value_name = "N", value_parser = whole(1..=PES_MAX as u32))]
     pes: u32,
-    /// Torus to run on, such as 2x2x2 [default: the most cubic one that holds the PEs]
+    /// Torus, such as 2x2x2 [default: the most cubic that fits]
+    ///
+    /// Without it, the torus is the most cubic one that holds the PEs.
     #[arg(long, value_name = "SHAPE", value_parser = torus, group = "network", help_heading = NETWORK)]
     torus: Option<Shape>,
-    /// Mesh (no wrap-around links) to run on, such as 4x4
+    /// Mesh (no wrap-around links), such as 4x4
     #[arg(long, value_name = "SHAPE", value_parser = mesh, group = "network", help_heading = NETWORK)]
     mesh: Option<Shape>,
-    /// A machine: desmos (4x2x2x2), angara-k1 (3x3x4), or a file of shape and times as `angara machine desmos` prints one;
-    /// --torus or --mesh gives it another shape
+    /// A machine: desmos, angara-k1 or a file
+    ///
+    /// desmos is 4x2x2x2, angara-k1 is 3x3x4. A file has shape and times, as `angara machine desmos` prints one; --torus or
+    /// --mesh gives it another shape.
     #[arg(long, value_name = "NAME|FILE.toml", value_parser = Machine::named, help_heading = NETWORK)]
     machine: Option<Machine>,
     /// Change values of the machine, such as link=15GB/s,hop=60ns; may be repeated
-    #[arg(long, value_name = "KEY=VALUE", help_heading = NETWORK)]
+    #[arg(hide_short_help = true, long, value_name = "KEY=VALUE", help_heading = NETWORK)]
     set: Vec<String>,
     /// Most PEs on one node
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = whole::<u32>(1..=1024),
           help_heading = PLACEMENT)]
     ppn: u32,
-    /// Placement of PEs on nodes: linear, random:SEED, file:F with one node (`1,0,1` or a number) per PE and line, or
-    /// auto:F near those they send most to, by a report of an earlier run (--report), a recording or a matrix of bytes
+    /// Placement: linear, random:SEED, file:F or auto:REPORT
+    ///
+    /// A file has one node (`1,0,1` or a number) per PE and line. With auto, PEs sit near those they send most to, by a report
+    /// of an earlier run (--report), a recording or a matrix of bytes.
     #[arg(long, value_name = "MAP", default_value = "linear", help_heading = PLACEMENT)]
     map: MapArg,
     /// Give the job nodes of its own whose packets stay among them (a node set), found by: auto (the same as
     /// utilisation), utilisation, fragmentation, closed, first-fit-box, best-fit-box
-    #[arg(long, value_name = "SEARCH", value_parser = alloc, conflicts_with = "map", help_heading = PLACEMENT)]
+    #[arg(hide_short_help = true, long, value_name = "SEARCH", value_parser = alloc, conflicts_with = "map", help_heading = PLACEMENT)]
     alloc: Option<Alloc>,
     /// Processor affinity of the PEs: auto (own core each if there are at least as many PEs as cores, else an equal
     /// share of the cores; an affinity set by you is kept), core (one core each), none
-    #[arg(long, value_parser = word::<Bind>(), default_value_t = Bind::Auto, help_heading = PLACEMENT)]
+    #[arg(hide_short_help = true, long, value_parser = word::<Bind>(), default_value_t = Bind::Auto, help_heading = PLACEMENT)]
     bind: Bind,
-    /// Engine: direct (the PE's own thread stores into the peer's memory), ring (everything through the emulated
-    /// adapters and links), auto (direct where the target is on this host)
+    /// Engine: direct, ring (the emulated chip) or auto
+    ///
+    /// With direct, the PE's own thread stores into the peer's memory. With ring, everything goes through the emulated
+    /// adapters and links. With auto, it is direct where the target is on this host.
     #[arg(long, value_name = "PATH", default_value = "auto", value_parser = path, help_heading = NETWORK)]
     path: EnginePath,
     /// Collectives: auto, tree (collective subnet) or p2p (puts)
-    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = collectives, help_heading = NETWORK)]
+    #[arg(hide_short_help = true, long, value_name = "HOW", default_value = "auto", value_parser = collectives, help_heading = NETWORK)]
     collectives: Collectives,
     /// Table of which collective uses which algorithm, as `angara bench shmem --write-table FILE` writes it
-    #[arg(long, value_name = "FILE", help_heading = NETWORK)]
+    #[arg(hide_short_help = true, long, value_name = "FILE", help_heading = NETWORK)]
     collectives_table: Option<PathBuf>,
     /// Barrier: auto; multiphase, all-to-all, tree, hypercube, master or counting (the adapters');
     /// counter (shared memory) or dissemination (puts)
-    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = barrier, help_heading = NETWORK)]
+    #[arg(hide_short_help = true, long, value_name = "HOW", default_value = "auto", value_parser = barrier, help_heading = NETWORK)]
     barrier: Barrier,
     /// MPI library of the program: mpich, intel or openmpi; auto looks at the program's file, or at Python's packages; none
     /// offers no launcher of MPI
-    #[arg(long, value_parser = word::<MpiArg>(), value_name = "LIBRARY", default_value_t = MpiArg::Auto, hide_possible_values = true)]
+    #[arg(hide_short_help = true, long, value_parser = word::<MpiArg>(), value_name = "LIBRARY", default_value_t = MpiArg::Auto, hide_possible_values = true)]
     mpi: MpiArg,
-    /// Symmetric heap per PE, such as 64M or 1.5G [default: $SHMEM_SYMMETRIC_SIZE, or 256M (MPI: 64M, through UCX 96M) where
-    /// memory allows]
+    /// Symmetric heap per PE, such as 64M [default: 256M]
+    ///
+    /// The default is $SHMEM_SYMMETRIC_SIZE, or 256M (MPI: 64M, through UCX 96M) where memory allows.
     #[arg(long, value_name = "BYTES", value_parser = parse_size)]
     heap: Option<u64>,
     /// PEs may be programs for x86-64 and for aarch64, in one job. Static variables are not symmetric then, only the heap is;
     /// routines of long double and the order of plain char, which differ, are refused
-    #[arg(long, help_heading = PLACEMENT)]
+    #[arg(hide_short_help = true, long, help_heading = PLACEMENT)]
     heterogeneous: bool,
-    /// Break something: `link 0,0,0 +X down`, `link 0,0,0 +X corrupt=1%`, `node 1,0,0 down`; may be repeated
+    /// Break something, such as `link 0,0,0 +X down`
+    ///
+    /// Others are `link 0,0,0 +X corrupt=1%` and `node 1,0,0 down`; may be repeated.
     #[arg(long = "fault", value_name = "SPEC", help_heading = NETWORK)]
     faults: Vec<String>,
-    /// Start these PEs in another command, which the program and its arguments follow: `--wrap 2 valgrind`,
-    /// `--wrap all 'strace -o trace.$ANGARA_PE'`. PES is a number, a list such as 0,4-7, or all; a shell reads COMMAND; may
-    /// be repeated, and the first one is the outermost
+    /// Start PEs in another command: `--wrap 2 valgrind`
+    ///
+    /// The program and its arguments follow the command, as in `--wrap all 'strace -o trace.$ANGARA_PE'`. PES is a number, a
+    /// list such as 0,4-7, or all; a shell reads COMMAND; may be repeated, and the first one is the outermost.
     #[arg(long, num_args = 2, value_names = ["PES", "COMMAND"], help_heading = DEBUGGING)]
     wrap: Vec<String>,
-    /// Start this PE in gdb, or in what --wrap names for it, and give it the terminal: what is typed, Ctrl-C and Ctrl-Z go
-    /// to it alone
+    /// Start this PE in gdb, with the terminal
+    ///
+    /// With --wrap for the same PE, it is that command in place of gdb. What is typed, Ctrl-C and Ctrl-Z go to this PE alone.
     #[arg(long, value_name = "PE", help_heading = DEBUGGING)]
     debug: Option<u32>,
-    /// Time of the program: wall, or virtual: every operation takes as long as on the emulated network, the program's own
-    /// timers say so, and two runs are equal
+    /// Time of the program
+    ///
+    /// With virtual, every operation takes as long as on the emulated network, the program's own timers say so, and two runs
+    /// are equal.
     #[arg(long, value_parser = word::<Clock>(), default_value_t = Clock::Wall, help_heading = VIRTUAL_TIME)]
     clock: Clock,
-    /// With --clock virtual: PEs as processes; as coroutines of one process, which has many more of them and is faster; or auto:
-    /// coroutines where program and options allow it
+    /// In virtual time: processes, coroutines or auto
+    ///
+    /// With --clock virtual: PEs as processes; as coroutines of one process, which has many more of them and is faster; or
+    /// auto: coroutines where program and options allow it.
     #[arg(long, value_parser = word::<PesAs>(), value_name = "HOW", default_value_t = PesAs::Processes, hide_possible_values = true,
           help_heading = VIRTUAL_TIME)]
     pes_as: PesAs,
     /// With --clock virtual: write to this file what each PE posts and what it waits for; `angara sim run --workload
     /// trace:FILE` replays it, on this network or another one
-    #[arg(long, value_name = "FILE.atr", help_heading = VIRTUAL_TIME)]
+    #[arg(hide_short_help = true, long, value_name = "FILE.atr", help_heading = VIRTUAL_TIME)]
     record: Option<PathBuf>,
     /// With --clock virtual: nanoseconds that a call of the library takes [default: 1; ours, no machine's]
-    #[arg(long, value_name = "NS", value_parser = call_cost, help_heading = VIRTUAL_TIME)]
+    #[arg(hide_short_help = true, long, value_name = "NS", value_parser = call_cost, help_heading = VIRTUAL_TIME)]
     call_cost: Option<f64>,
     /// With --clock virtual: what the program's computing between two calls of the library takes: none, fixed:NS,
     /// measured[:FACTOR] (of the processor time here; two runs differ), record:FILE (the same, and writes it down) or
     /// replay:FILE (what was written down; two runs are equal) [default: none]
-    #[arg(long, value_name = "HOW", help_heading = VIRTUAL_TIME)]
+    #[arg(hide_short_help = true, long, value_name = "HOW", help_heading = VIRTUAL_TIME)]
     compute: Option<Compute>,
     /// With --clock virtual: the processor's time stamp counter (rdtsc) tells virtual time at 1 GHz; x86-64 only, and each
     /// look takes microseconds on the wall
-    #[arg(long, help_heading = VIRTUAL_TIME)]
+    #[arg(hide_short_help = true, long, help_heading = VIRTUAL_TIME)]
     virtual_tsc: bool,
     /// With --clock virtual: injections take up to 200 ns longer (or as --set jitter=… says), as this seed draws it, so that
     /// a program that relies on an order that nothing ensures may fail; random numbers of the system are drawn by it, too;
     /// the same seed is the same run
-    #[arg(long, value_name = "S", help_heading = VIRTUAL_TIME)]
+    #[arg(hide_short_help = true, long, value_name = "S", help_heading = VIRTUAL_TIME)]
     seed: Option<u64>,
     /// With --clock virtual: run once with each of these seeds, such as 1..200, on all cores, until one fails
-    #[arg(long, value_name = "A..B", conflicts_with = "seed", help_heading = VIRTUAL_TIME)]
+    #[arg(hide_short_help = true, long, value_name = "A..B", conflicts_with = "seed", help_heading = VIRTUAL_TIME)]
     seeds: Option<Seeds>,
     /// With --clock virtual: seconds on the wall after which the others go on without a PE that does not come back to the
     /// library, because it spins on memory, sleeps in the kernel or computes; or never. It is named with its line, and another
     /// run may differ [default: 30]
-    #[arg(long, value_name = "SECONDS|never", help_heading = VIRTUAL_TIME)]
+    #[arg(hide_short_help = true, long, value_name = "SECONDS|never", help_heading = VIRTUAL_TIME)]
     patience: Option<Patience>,
     /// With --clock virtual: exit with status 1 if another run may differ, because the others went on without a PE, or if times
     /// rest on a guess; the run says at its end why
-    #[arg(long, help_heading = VIRTUAL_TIME)]
+    #[arg(hide_short_help = true, long, help_heading = VIRTUAL_TIME)]
     strict: bool,
-    /// Prefix each line of output with the number of the PE that wrote it
+    /// Prefix each line of output with its PE
     #[arg(long, help_heading = OUTPUT)]
     label: bool,
-    /// End the job after this many seconds, and say what each PE waits for
+    /// End the job after this time, and say who waits for what
+    ///
+    /// In seconds, or with a unit, such as 2m. The message says what each PE waits for.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
+    /// Find wrong calls, or races
+    ///
     /// Look closer, slowly. `calls`: at what the program passes to the library, and end it with a message about the first
-    /// mistake: memory that is not allocated, overlapping ranges, collectives called differently by different PEs.
-    /// `races`: at accesses of PEs to the same memory that nothing puts in order, when the job has ended
+    /// mistake: memory that is not allocated, overlapping ranges, collectives called differently by different PEs. `races`:
+    /// at accesses of PEs to the same memory that nothing puts in order, when the job has ended.
     #[arg(
         long, value_name = "calls|races", value_parser = word::<Check>(), value_delimiter = ',', num_args = 0..=1, require_equals = true,
         default_missing_value = "calls", help_heading = DEBUGGING
     )]
     check: Vec<Check>,
-    /// Write placement, PE×PE traffic and link traffic to this file; `angara report FILE` shows it. Compressed if the
-    /// name ends in .gz; a large one gets that ending
+    /// Write traffic to this file, for `angara report`
+    ///
+    /// The file has placement, PE×PE traffic and link traffic. It is compressed if the name ends in .gz; a large one gets
+    /// that ending.
     #[arg(long, value_name = "FILE.json[.gz]", help_heading = OUTPUT)]
     report: Option<PathBuf>,
-    /// Write a timeline of every call of the library to this file, which Perfetto and chrome://tracing show, and `angara trace
-    /// summary FILE` sums up; compressed if the name ends in .gz
+    /// Write a timeline of every call to this file
+    ///
+    /// Perfetto and chrome://tracing show it, and `angara trace summary FILE` sums it up; compressed if the name ends in .gz.
     #[arg(long, value_name = "FILE.json[.gz]", help_heading = OUTPUT)]
     trace: Option<PathBuf>,
     /// With --trace: add tracks of the load of the links that carry most, N of them [default N: 16]; the links of the
     /// daemon are looked at up to 10 times a second
-    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "16", requires = "trace",
+    #[arg(hide_short_help = true, long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "16", requires = "trace",
           value_parser = whole(1..=LINK_TRACKS_MAX), help_heading = OUTPUT)]
     trace_links: Option<u32>,
-    /// Write every packet of the job to this file, for Wireshark; everything goes through the emulated network (--path ring)
+    /// Write every packet to this file, for Wireshark
+    ///
+    /// Everything goes through the emulated network (--path ring).
     #[arg(long, value_name = "FILE.pcapng", help_heading = OUTPUT)]
     capture: Option<PathBuf>,
-    /// Serve a page that shows the network at work, and print its URL; it stays after the program until Ctrl-C. A daemon that
-    /// has a page shows its own [default ADDR: 127.0.0.1:8290; port 0 is any that is free]
+    /// Serve a page that shows the network at work
+    ///
+    /// Its URL is printed. The page stays after the program until Ctrl-C. A daemon that has a page shows its own [default ADDR:
+    /// 127.0.0.1:8290; port 0 is any that is free].
     #[arg(long, value_name = "ADDR", num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.1:8290",
           help_heading = OUTPUT)]
     web: Option<String>,
     /// Whether the page of --web stays after the program
-    #[arg(long, value_name = "YES|NO", value_parser = word::<Stay>(), default_value = "yes", requires = "web", help_heading = OUTPUT)]
+    #[arg(hide_short_help = true, long, value_name = "YES|NO", value_parser = word::<Stay>(), default_value = "yes", requires = "web", help_heading = OUTPUT)]
     web_stay: Stay,
-    /// Set an environment variable for the PEs; may be repeated
+    /// Set a variable for the PEs; may be repeated
     #[arg(short = 'x', value_name = "VAR=VAL", value_parser = assignment)]
     env: Vec<(OsString, OsString)>,
     /// Use the daemon that listens in this directory, and no other
-    #[arg(long, value_name = "DIR", help_heading = NETWORK)]
+    #[arg(hide_short_help = true, long, value_name = "DIR", help_heading = NETWORK)]
     runtime_dir: Option<PathBuf>,
-    /// Run on the cluster of this file, through the daemon of this host
+    /// Run on the cluster of this file
+    ///
+    /// The daemon of this host starts the job.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["network", "machine", "set"], help_heading = NETWORK)]
     cluster: Option<PathBuf>,
-    /// Say nothing about what is started; errors are still reported
+    /// Say nothing about what is started
+    ///
+    /// Errors are still reported.
     #[arg(short, long)]
     quiet: bool,
     /// Program and its arguments

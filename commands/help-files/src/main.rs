@@ -2,6 +2,9 @@
 //! install` calls it.
 #![forbid(unsafe_code)]
 
+mod examples;
+mod pages;
+
 use angara_cli::oshcc;
 use angara_cli::oshrun::oshrun;
 use angara_control::error::Failed;
@@ -9,6 +12,7 @@ use angara_net::fault::KINDS;
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, Command, CommandFactory, Parser};
 use clap_complete::Shell;
+use std::collections::BTreeSet;
 use std::fs::{self, File, create_dir_all};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -95,25 +99,13 @@ fn write(dir: &Path) -> io::Result<()> {
     for program in programs.into_iter().chain(oshcc::commands()) {
         clap_mangen::generate_to(program.disable_help_subcommand(true), &man)?;
     }
-    for page in man.read_dir()? {
-        let page = page?.path();
-        fs::write(&page, with_tables(&fs::read_to_string(&page)?))?;
+    let files = man.read_dir()?.map(|page| Ok(page?.path())).collect::<io::Result<Vec<PathBuf>>>()?;
+    let name = |page: &Path| page.file_stem().map_or(String::new(), |stem| stem.to_string_lossy().into_owned());
+    let names: BTreeSet<String> = files.iter().map(|page| name(page)).collect();
+    for page in files {
+        fs::write(&page, pages::complete(&name(&page), &fs::read_to_string(&page)?, &names))?;
     }
     Ok(())
-}
-
-/// A manual page on which lines of what stands below the options stay as they are from the first to the last indented one.
-fn with_tables(page: &str) -> String {
-    let (begin, end) = ("\n.SH EXTRA\n", "\n.SH ");
-    let Some((before, rest)) = page.split_once(begin) else { return page.into() };
-    let (extra, after) = rest.split_once(end).unwrap_or((rest, ""));
-    let lines: Vec<&str> = extra.lines().collect();
-    let indented = |line: &&str| line.starts_with("  ");
-    let Some(first) = lines.iter().position(indented) else { return page.into() };
-    let last = lines.iter().rposition(indented).expect("there is a first one");
-    let (prose, table, more) =
-        (lines[..first].join("\n"), lines[first..=last].join("\n"), lines[last + 1..].join("\n"));
-    format!("{before}{begin}{prose}\n.nf\n{table}\n.fi\n{more}{end}{after}")
 }
 
 /// An example of each setting of a fault. Clap wants words that stay: they do, as this mode writes files and ends.
@@ -188,11 +180,28 @@ mod tests {
         }
     }
 
+    /// Examples are lines that the commands understand, and every page has one here or in the command's help.
     #[test]
-    fn tables_on_manual_pages_are_not_filled() {
-        let page = ".SH OPTIONS\nx\n.SH EXTRA\nFAULTS:\n  a  b\n\n  c  d\nmore\n.SH VERSION\n1\n";
-        let wanted = ".SH OPTIONS\nx\n.SH EXTRA\nFAULTS:\n.nf\n  a  b\n\n  c  d\n.fi\nmore\n.SH VERSION\n1\n";
-        assert_eq!(with_tables(page), wanted);
-        assert_eq!(with_tables(".SH EXTRA\nprose\n"), ".SH EXTRA\nprose\n");
+    fn examples_are_right() {
+        fn all(command: &Command, at: &str, found: &mut Vec<(String, Command)>) {
+            let page = if at.is_empty() { command.get_name().into() } else { format!("{at}-{}", command.get_name()) };
+            command.get_subcommands().for_each(|sub| all(sub, &page, found));
+            found.push((page, command.clone()));
+        }
+        let mut found = Vec::new();
+        all(&angara(), "", &mut found);
+        let of = |page: &str| examples::EXAMPLES.iter().find(|(name, _)| *name == page).map(|(_, lines)| *lines);
+        for (page, command) in &found {
+            let help = command.get_after_long_help().or(command.get_after_help()).map(|help| help.to_string());
+            let has = help.is_some_and(|help| help.contains("EXAMPLES:"));
+            assert!(has != of(page).is_some(), "{page}: examples in the help: {has}");
+        }
+        for line in examples::EXAMPLES.iter().flat_map(|(_, lines)| *lines).filter(|line| line.starts_with("angara ")) {
+            let read = angara().try_get_matches_from(line.split(' '));
+            assert!(read.is_ok(), "{line}: {}", read.expect_err("wrong"));
+        }
+        let known = found.iter().map(|(page, _)| page.as_str()).chain(["oshcc", "oshc++"]).collect::<BTreeSet<_>>();
+        let strange: Vec<_> = examples::EXAMPLES.iter().filter(|(page, _)| !known.contains(page)).collect();
+        assert!(strange.is_empty(), "{strange:?}");
     }
 }

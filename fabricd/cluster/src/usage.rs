@@ -10,13 +10,47 @@ use std::num::{IntErrorKind, ParseFloatError, ParseIntError};
 pub fn helpful(error: Error, command: &Command) -> Error {
     match error.kind() {
         ErrorKind::UnknownArgument => without_wild_option(error, command),
-        ErrorKind::InvalidSubcommand => without_wild_commands(error),
+        ErrorKind::InvalidSubcommand => with_likely_commands(error, command),
+        ErrorKind::ArgumentConflict => told(error, "leave one of them out"),
+        ErrorKind::InvalidValue => with_missing_value(error),
         ErrorKind::ValueValidation => match tip(&error) {
             Some(tip) => with_tip(&error, command, tip),
             None => error,
         },
         _ => error,
     }
+}
+
+/// Adds what to do to an error.
+pub fn advise(error: &mut Error, tip: impl Into<String>) {
+    let mut tips = match error.get(ContextKind::Suggested) {
+        Some(ContextValue::StyledStrs(tips)) => tips.clone(),
+        _ => Vec::new(),
+    };
+    tips.push(StyledStr::from(tip.into()));
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+}
+
+/// Says what to do in place of what the parser says of it.
+pub fn instead(error: &mut Error, tip: impl Into<String>) {
+    error.remove(ContextKind::Suggested);
+    error.remove(ContextKind::SuggestedArg);
+    advise(error, tip);
+}
+
+fn told(mut error: Error, tip: &str) -> Error {
+    advise(&mut error, tip);
+    error
+}
+
+/// An option without its value.
+fn with_missing_value(error: Error) -> Error {
+    let missing = matches!(error.get(ContextKind::InvalidValue), Some(ContextValue::String(value)) if value.is_empty());
+    let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg).filter(|_| missing) else {
+        return error;
+    };
+    let tip = format!("write the value behind the option: {option}");
+    told(error, &tip)
 }
 
 /// Without a similar option that is hardly similar. The line about usage names that option alone: it becomes the usual one.
@@ -48,18 +82,19 @@ fn called<'c>(command: &'c Command, usage: &str) -> &'c Command {
     called
 }
 
-/// Without similar commands that are hardly similar.
-fn without_wild_commands(mut error: Error) -> Error {
-    let (Some(ContextValue::String(given)), Some(ContextValue::Strings(guesses))) =
-        (error.get(ContextKind::InvalidSubcommand), error.get(ContextKind::SuggestedSubcommand))
-    else {
-        return error;
-    };
-    let good: Vec<String> = guesses.iter().filter(|guess| similar(given, guess)).cloned().collect();
-    match good.is_empty() {
-        true => error.remove(ContextKind::SuggestedSubcommand),
-        false => error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(good)),
-    };
+/// With the commands that are similar, and no others. If there are none, it says where all are listed.
+fn with_likely_commands(mut error: Error, command: &Command) -> Error {
+    let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidSubcommand) else { return error };
+    let usage = error.get(ContextKind::Usage).map(|usage| usage.to_string()).unwrap_or_default();
+    let called = called(command, &usage);
+    let names = called.get_subcommands().map(|sub| sub.get_name().to_string());
+    let good: Vec<String> = names.filter(|name| similar(given, name)).collect();
+    if good.is_empty() {
+        error.remove(ContextKind::SuggestedSubcommand);
+        let tip = format!("`{} --help` lists all commands", called.get_bin_name().unwrap_or(called.get_name()));
+        return told(error, &tip);
+    }
+    error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(good));
     error
 }
 

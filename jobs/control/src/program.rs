@@ -2,6 +2,7 @@
 
 use crate::error::Failed;
 use std::ffi::{OsStr, OsString};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// Finds the program as a shell would. Exit codes 127 (not found) and 126 (not executable).
@@ -52,7 +53,13 @@ fn executable(file: &Path) -> Result<PathBuf, Failed> {
             .with_code(127)),
         Ok(m) if m.is_dir() => Err(not(format!("{shown} is a directory"), "name a program in it".into())),
         Ok(_) => match rustix::fs::access(file, rustix::fs::Access::EXEC_OK) {
-            Ok(()) => Ok(file.to_path_buf()),
+            Ok(()) => match missing_interpreter(file) {
+                Some(missing) => Err(not(
+                    format!("{shown} names the interpreter {missing} in its first line, which is not there"),
+                    format!("install it, or name another: angara run … sh {shown}"),
+                )),
+                None => Ok(file.to_path_buf()),
+            },
             Err(_) => Err(not(
                 format!("{shown} is not executable"),
                 if file.extension().is_some_and(|e| e == "c" || e == "cpp") {
@@ -63,6 +70,15 @@ fn executable(file: &Path) -> Result<PathBuf, Failed> {
             )),
         },
     }
+}
+
+/// The program that a script is for, if there is none at the place that its first line names.
+fn missing_interpreter(file: &Path) -> Option<String> {
+    let mut begin = [0; 256];
+    let read = std::fs::File::open(file).and_then(|mut file| file.read(&mut begin)).ok()?;
+    let line = begin[..read].strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let path = std::str::from_utf8(line).ok()?.split_whitespace().next()?;
+    (path.starts_with('/') && !Path::new(path).exists()).then(|| path.into())
 }
 
 #[cfg(test)]

@@ -70,7 +70,7 @@ impl Error {
             }
             Error::Line { .. } | Error::Recording(_) => false,
         };
-        (self.to_string(), missing.then(|| "give a path that exists".into()))
+        (self.to_string(), missing.then(|| "give the path of a file that exists".into()))
     }
 }
 

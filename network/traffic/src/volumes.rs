@@ -304,6 +304,6 @@ mod tests {
         assert!(e.contains("it is neither of these; give a file of `angara run --report`"), "{e}");
         std::fs::remove_file(&path).unwrap();
         let e = Volumes::read("--traffic", &path, Count::UpTo(8)).unwrap_err();
-        assert_eq!(e.parts().1.as_deref(), Some("give a path that exists"));
+        assert_eq!(e.parts().1.as_deref(), Some("give the path of a file that exists"));
     }
 }

@@ -84,11 +84,11 @@ impl Error {
             Error::Invalid { what, value, remedy } => (format!("{what} is {value}"), remedy.clone(), true),
             Error::Setting { .. } | Error::Offset { .. } | Error::Network(_) => (self.to_string(), String::new(), true),
             Error::File { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
-                (self.to_string(), "give a path that exists".into(), true)
+                (self.to_string(), "give the path of a file that exists".into(), true)
             }
             Error::Recording(RecordingError::Wrong { .. }) => (self.to_string(), String::new(), true),
             Error::Recording(RecordingError::File { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
-                (self.to_string(), "give a path that exists".into(), true)
+                (self.to_string(), "give the path of a file that exists".into(), true)
             }
             Error::File { .. } | Error::Recording(_) | Error::Plot(_) | Error::Interrupted(_) => {
                 (self.to_string(), String::new(), false)

@@ -6,7 +6,7 @@
 //! and Slurm's launchers are translated, ignored with a word, or refused with what to write instead, and what nobody
 //! knows is an error that names the most similar option.
 
-use angara_cluster::usage::helpful;
+use angara_cluster::usage::{helpful, instead};
 use angara_control::error::Failed;
 use clap::{Arg, Command, ValueHint};
 use std::ffi::{OsStr, OsString};
@@ -235,7 +235,14 @@ fn unknown(command: &Command, word: &OsStr) -> Misread {
     let program = |a: Arg| a.allow_hyphen_values(false).trailing_var_arg(false).value_hint(ValueHint::Unknown);
     let strict = command.clone().mut_arg("command", program);
     match strict.try_get_matches_from([OsString::from(called(command)), word.into()]) {
-        Err(e) => Misread::Unknown(helpful(e, command)),
+        Err(e) => {
+            let mut e = helpful(e, command);
+            let two = format!("-{}", word.to_str().unwrap_or_default());
+            if !word.as_encoded_bytes().starts_with(b"--") && ours_takes(command, &two).is_some() {
+                instead(&mut e, format!("options of more than a letter have two dashes: {two}"));
+            }
+            Misread::Unknown(e)
+        }
         Ok(_) => {
             let what = format!("unknown option {}", word.display());
             let remedy = format!("see `{} --help`; `--` goes before a program of that name", called(command));
@@ -318,6 +325,7 @@ mod tests {
             let said = line(given).unwrap_err();
             assert!(said.contains(&format!("similar argument exists: '{want}'")), "{said}");
         }
+        assert!(line("-n 4 -torus 2x2 ./a").unwrap_err().contains("two dashes: --torus"));
         assert!(line("-n 4 -z ./a").unwrap_err().contains("unexpected argument '-z'"));
     }
 }

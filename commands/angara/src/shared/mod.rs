@@ -3,6 +3,7 @@
 pub mod beside;
 pub(crate) mod entry;
 pub mod foreign;
+pub(crate) mod hints;
 pub mod interrupt;
 pub(crate) mod modes;
 pub(crate) mod where_args;

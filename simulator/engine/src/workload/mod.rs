@@ -109,7 +109,12 @@ impl FromStr for Chosen {
             Error::Invalid { remedy, .. } => {
                 Error::invalid("workload", text, format!("{remedy}; it is written {}", kind.form))
             }
-            other => other,
+            other => match other.parts() {
+                (what, remedy, _) if !remedy.is_empty() => {
+                    Error::invalid("workload", text, format!("{what}; {remedy}"))
+                }
+                _ => other,
+            },
         })?;
         Ok(Chosen { text: text.into(), workload })
     }
