@@ -30,6 +30,7 @@ mod doctor;
 mod domains;
 mod driver;
 mod embedded;
+mod examples;
 mod fork;
 mod fuzz;
 mod guide;
