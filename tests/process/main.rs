@@ -49,6 +49,7 @@ mod metrics;
 mod mpi;
 mod mpi_oracle;
 mod network;
+mod new;
 mod ofi;
 mod ofi_domain;
 mod openmpi;
