@@ -86,11 +86,6 @@ fn python_runs() {
     run.arg(python).arg(test.file("waves/main.py"));
     let done = test.run(run).success();
     assert!(HEARD.iter().all(|line| done.stdout.contains(line)), "{done}");
-    // The project is one for pip.
-    let mut pip = test.command(python);
-    pip.args(["-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--dry-run"]);
-    pip.arg(test.file("waves"));
-    test.run(pip).success();
     test.assert_clean();
 }
 
