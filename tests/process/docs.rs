@@ -49,6 +49,7 @@ const FOREIGN: &[&str] = &[
     "--nocapture",
     "--nodelist",
     "--now",
+    "--once",
     "--oversubscribe",
     "--package",
     "--port",

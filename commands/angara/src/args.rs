@@ -4,7 +4,7 @@ use crate::run::{say, say_misread, start};
 use crate::shared::WhereArgs;
 use crate::shared::beside::{self, Elsewhere, asked_for, become_program};
 use crate::shared::{foreign, hints, say_usage};
-use crate::{capture, cluster, demo, doctor, fault, machine, report, run, shutdown, status, trace, web};
+use crate::{capture, cluster, demo, doctor, fault, machine, new, report, run, shutdown, status, trace, web};
 use angara_control::error::Failed;
 use clap::{Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
@@ -25,6 +25,8 @@ struct Cli {
 enum Sub {
     /// Run a program as N processes (PEs) on a torus
     Run(run::RunArgs),
+    /// Write a small project in C, C++, Rust or Python, or with MPI, that builds and runs
+    New(new::NewArgs),
     #[command(about = beside::WHATIF.about, disable_help_flag = true)]
     Whatif(Elsewhere),
     #[command(about = beside::VERBS.about, disable_help_flag = true)]
@@ -90,6 +92,7 @@ pub(crate) fn dispatch(args: Vec<OsString>) -> Result<u8, Failed> {
             say(&notes, &args);
             start(args, &line)
         }
+        Sub::New(args) => new::main(args),
         Sub::Status(args) => status::main(args),
         Sub::Capture(args) => capture::main(args),
         Sub::Web(args) => web::main(args),

@@ -12,6 +12,7 @@ mod demo;
 mod doctor;
 mod fault;
 mod machine;
+mod new;
 pub mod oshcc;
 pub mod oshrun;
 mod report;

@@ -33,8 +33,8 @@ extern "C" {
 #define SHMEM_NORETURN __attribute__((__noreturn__))
 #endif
 
-typedef struct shmem_team_impl *shmem_team_t;
-typedef struct shmem_ctx_impl *shmem_ctx_t;
+typedef struct shmem_impl_team_t *shmem_team_t;
+typedef struct shmem_impl_ctx_t *shmem_ctx_t;
 
 typedef struct {
     int num_contexts;
@@ -44,6 +44,10 @@ typedef struct {
     size_t total_ops;
 } shmem_ctx_session_config_t;
 
+/* Handles are constants in C. They are variables, too, and structures are named as Sandia's library has them: bindings for
+ * other languages are made from declarations, and macros with casts tell their makers nothing. */
+extern const shmem_team_t SHMEM_TEAM_WORLD, SHMEM_TEAM_SHARED;
+extern const shmem_ctx_t SHMEM_CTX_DEFAULT;
 #define SHMEM_TEAM_INVALID ((shmem_team_t)0)
 #define SHMEM_TEAM_WORLD ((shmem_team_t)1)
 #define SHMEM_TEAM_SHARED ((shmem_team_t)2)

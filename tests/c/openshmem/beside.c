@@ -29,6 +29,24 @@ SIGNED(int, int)
 SIGNED(long, long)
 SIGNED(longlong, long long)
 
+/* Handles as bindings for other languages see them. */
+static shmem_team_t world_by_macro = SHMEM_TEAM_WORLD, shared_by_macro = SHMEM_TEAM_SHARED;
+static shmem_ctx_t context_by_macro = SHMEM_CTX_DEFAULT;
+#pragma push_macro("SHMEM_TEAM_WORLD")
+#pragma push_macro("SHMEM_TEAM_SHARED")
+#pragma push_macro("SHMEM_CTX_DEFAULT")
+#undef SHMEM_TEAM_WORLD
+#undef SHMEM_TEAM_SHARED
+#undef SHMEM_CTX_DEFAULT
+static void variables(void)
+{
+    CHECK(world_by_macro == SHMEM_TEAM_WORLD && shared_by_macro == SHMEM_TEAM_SHARED);
+    CHECK(context_by_macro == SHMEM_CTX_DEFAULT);
+}
+#pragma pop_macro("SHMEM_TEAM_WORLD")
+#pragma pop_macro("SHMEM_TEAM_SHARED")
+#pragma pop_macro("SHMEM_CTX_DEFAULT")
+
 static long swapped;
 
 int main(void)
@@ -60,5 +78,6 @@ int main(void)
     shmem_ctx_session_start(SHMEM_CTX_DEFAULT, SHMEM_CTX_SESSION_BATCH, &config, SHMEM_CTX_SESSION_TOTAL_OPS);
     shmem_ctx_session_stop(SHMEM_CTX_DEFAULT);
     shmem_ctx_session_stop(SHMEM_CTX_DEFAULT);
+    variables();
     return finish("beside");
 }

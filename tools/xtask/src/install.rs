@@ -120,6 +120,8 @@ impl InstallPlan {
             ("libangara/include", "include", "h"),
             ("packaging/wireshark", "share/angara/wireshark", "lua"),
             ("examples/c", "share/angara/examples/c", "c"),
+            ("examples/c++", "share/angara/examples/c++", "cpp"),
+            ("examples/fortran", "share/angara/examples/fortran", "f90"),
             ("examples/mpi", "share/angara/examples/mpi", "c"),
             ("examples/python", "share/angara/examples/python", "py"),
             ("packaging/prometheus", "share/angara/prometheus", "yml"),
