@@ -4,8 +4,8 @@ use angara_abi::channel::Fault;
 use angara_protocol::launch::LaunchError;
 use angara_protocol::msg::Failure;
 use angara_protocol::trust::Distrust;
-use std::{fmt, io};
 use std::path::PathBuf;
+use std::{fmt, io};
 
 /// Result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -11,11 +11,11 @@ mod job_spec;
 use crate::absence::Absence;
 use crate::doubts::Doubted;
 pub use crate::report::*;
-pub use job_spec::*;
 use angara_abi::account::Load;
 use angara_abi::{Architecture, JobId};
 use angara_net::torus::{NodeId, Shape};
 use angara_net::{Link, NodeSet};
+pub use job_spec::*;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
