@@ -123,6 +123,7 @@ pages! {
     rdma "docs/guide/rdma.md";
     rdma_in_ci "docs/guide/rdma-in-ci.md";
     running "docs/guide/running.md";
+    rust "docs/guide/rust.md";
     simulator "docs/guide/simulator.md";
     research "docs/guide/research.md";
     sets "docs/guide/sets.md";

@@ -64,15 +64,25 @@ fn mpi_builds_and_runs() {
     }
 }
 
+/// Cargo would build the crate anew, which takes minutes: it reads the manifest, and the compiler takes the crate that is here.
 #[test]
 fn rust_builds_and_runs() {
-    if !tools::root().join("libangara/src/pgas").is_dir() && !tools::root().join("libangara/src/pgas.rs").is_file() {
-        println!("skipped: the crate has no module pgas yet");
-        return;
-    }
-    if here(&["cargo"]) {
-        build_and_run("rust", &path(None), &["PE 0 of 4", "PE 3 of 4"]);
-    }
+    let test = Test::new("new-rust");
+    let done = test.run(test.angara(["new", "my-waves_2", "--lang", "rust"])).success();
+    assert!(done.stdout.starts_with("cd my-waves_2 && cargo build --release\n"), "{done}");
+    let (manifest, program) = (test.file("my-waves_2/Cargo.toml"), test.file("waves"));
+    let mut cargo = test.command(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["metadata", "--no-deps", "--format-version", "1", "--offline", "--manifest-path"]).arg(&manifest);
+    let metadata = test.run(cargo).success().stdout;
+    assert!(metadata.contains(r#""name":"angara""#) && metadata.contains("libangara"), "{metadata}");
+    let built =
+        tools::rustc(&test.file("my-waves_2/src/main.rs"), &program).output().expect("rustc, which has built this");
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    let mut run = test.angara(["run", "-n", "4", "--timeout", "200", "--"]);
+    run.arg(&program);
+    let done = test.run(run).success();
+    assert!(HEARD.iter().all(|line| done.stdout.contains(line)), "{done}");
+    test.assert_clean();
 }
 
 /// What the project needs is not installed anew: that takes minutes, and pip's registry.

@@ -3,7 +3,6 @@
 
 use angara_tests::{Finished, Test, tools};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// `angara run` options, one job each.
 const JOBS: [&str; 9] = [
@@ -100,18 +99,7 @@ fn examples_for_rust_run_on_every_engine() {
 
 /// Compiles a program of `tests/rust` with the library of this build. Returns the codes of its errors.
 fn compile(test: &Test, source: &Path) -> Vec<String> {
-    let built = tools::profile_dir();
-    let compiler = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    let done = Command::new(compiler)
-        .args(["--edition", "2024", "--error-format", "json", "--crate-type", "bin", "--cap-lints", "allow", "-L"])
-        .arg(format!("dependency={}", built.join("deps").display()))
-        .arg("--extern")
-        .arg(format!("angara={}", built.join("libangara.rlib").display()))
-        .arg("-o")
-        .arg(test.file("program"))
-        .arg(source)
-        .output()
-        .expect("rustc, which has built this");
+    let done = tools::rustc(source, &test.file("program")).output().expect("rustc, which has built this");
     let errors = String::from_utf8_lossy(&done.stderr);
     let codes = errors.lines().filter_map(|line| {
         let message: serde_json::Value = serde_json::from_str(line).ok()?;

@@ -160,3 +160,13 @@ fn commands_of(name: &str, heading: &str) -> [String; 3] {
 pub fn example(name: &str) -> PathBuf {
     tool(&format!("examples/{name}"))
 }
+
+/// Compiles a program in Rust with the crate `angara` of this build. What cargo does takes minutes, since it builds that again.
+pub fn rustc(source: &Path, output: &Path) -> Command {
+    let built = profile_dir();
+    let mut compiler = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
+    compiler.args(["--edition", "2024", "--error-format", "json", "--crate-type", "bin", "--cap-lints", "allow", "-L"]);
+    compiler.arg(format!("dependency={}", built.join("deps").display())).arg("--extern");
+    compiler.arg(format!("angara={}", built.join("libangara.rlib").display())).arg("-o").arg(output).arg(source);
+    compiler
+}

@@ -21,13 +21,14 @@ use std::sync::Arc;
 ///
 /// A put returns when its source may be reused. [`Context::fence`] orders what comes before it against what comes after it, for
 /// each target; [`Context::quiet`] returns when everything before it has taken effect. Both are about this stream.
-pub struct Context {
+pub struct Context<'w> {
     symmetric: Arc<Symmetric>,
     /// The stream of another thread; none for the world's own.
     stream: Option<Arc<Stream>>,
     /// The library is to be told of every call.
     told: bool,
     one_thread: PhantomData<Cell<()>>,
+    world: PhantomData<&'w ()>,
 }
 
 /// The stream of a thread.
@@ -61,10 +62,10 @@ macro_rules! atomics {
     )*};
 }
 
-impl Context {
-    pub(super) fn new(symmetric: Arc<Symmetric>, stream: Option<Arc<Stream>>) -> Context {
+impl Context<'_> {
+    pub(super) fn new(symmetric: Arc<Symmetric>, stream: Option<Arc<Stream>>) -> Self {
         let told = symmetric.job.wants_calls();
-        Context { symmetric, stream, told, one_thread: PhantomData }
+        Context { symmetric, stream, told, one_thread: PhantomData, world: PhantomData }
     }
 
     pub(super) fn symmetric(&self) -> &Arc<Symmetric> {

@@ -40,7 +40,7 @@
 //! * *Buffers of non-blocking operations are borrowed until they are complete.* A [`Scope`] is only lent to a closure, so it
 //!   cannot be forgotten; its end completes everything, also on unwinding. Where that fails, what has not arrived is given up:
 //!   the library copies it nowhere, and adapters were never told of the program's own memory.
-//! * *Nothing outlives the world* but what only keeps mappings alive: arrays, teams and channels borrow it.
+//! * *Nothing outlives the world*: arrays, contexts, teams and channels borrow it.
 //! * A PE trusts the other processes of its job to keep to the same rules: a C program of the same job may write anywhere in
 //!   their symmetric heaps, as OpenSHMEM demands.
 //!

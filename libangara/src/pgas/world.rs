@@ -30,7 +30,7 @@ thread_local! {
 /// When it is dropped, this PE leaves: what it has issued is complete, and others may go on reading and writing its arrays. If
 /// the thread panics, the job ends with what it said and where.
 pub struct World {
-    context: Context,
+    context: Context<'static>,
     all: Team<'static>,
     channels: Cell<u64>,
     /// Some thread has a stream of its own.
@@ -38,9 +38,9 @@ pub struct World {
 }
 
 impl Deref for World {
-    type Target = Context;
+    type Target = Context<'static>;
     #[inline(always)]
-    fn deref(&self) -> &Context {
+    fn deref(&self) -> &Context<'static> {
         &self.context
     }
 }
@@ -105,7 +105,7 @@ impl World {
     }
 
     /// A stream of operations for another thread.
-    pub fn context(&self) -> Result<Context> {
+    pub fn context(&self) -> Result<Context<'_>> {
         let symmetric = self.context.symmetric();
         let adapter = &symmetric.job.adapter;
         if !self.threads.replace(true) {

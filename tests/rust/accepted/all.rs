@@ -24,7 +24,8 @@ fn main() -> angara::Result<()> {
     })?;
     println!("{buffer:?}");
     let context = world.context()?;
-    std::thread::scope(|scope| scope.spawn(|| context.fetch_add(exposed.at(0, 3), 1)).join().expect("no panic"))?;
+    let counted = &exposed;
+    std::thread::scope(|scope| scope.spawn(move || context.add(counted.at(0, 3), 1)).join().expect("no panic"))?;
     let mut local: Local<u64> = world.local(exposed)?;
     local[0] += local.iter().sum::<u64>();
     world.array::<Whole>(1)?.store(0, Whole { a: 1, b: [0.0; 2] });

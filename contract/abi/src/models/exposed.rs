@@ -104,7 +104,7 @@ fn a_slice_has_what_was_put_and_nobody_puts_to_it() {
 }
 
 #[test]
-#[should_panic]
+#[should_panic(expected = "Causality violation")]
 fn an_agreement_that_is_only_looked_at_is_caught() {
     check(3, || local(Ordering::Relaxed));
 }
@@ -115,14 +115,14 @@ fn memory_is_used_again_behind_the_barrier() {
 }
 
 #[test]
-#[should_panic]
+#[should_panic(expected = "Causality violation")]
 fn memory_that_is_used_again_without_a_barrier_is_caught() {
     check(3, || used_again(false));
 }
 
 /// An array becomes a slice although the other PE has not given it up.
 #[test]
-#[should_panic]
+#[should_panic(expected = "Causality violation")]
 fn a_slice_without_an_agreement_is_caught() {
     check(3, || {
         let pair = Arc::new(Pair::new());

@@ -1,11 +1,12 @@
 //! A hash table over all PEs: open addressing, one compare-and-swap to claim a slot, one fetch-and-add to count.
 //!
 //! ```text
-//! cargo build --release -p angara-examples
+//! cargo build --release -p angara-examples-rust
 //! angara run -n 4 target/release/hash_table [WORDS]
 //! ```
 //!
 //! Each PE counts the words of its part of a text that all could make. Any PE finds any word by one or two atomics.
+#![forbid(unsafe_code)]
 
 use angara::pgas::{Exposed, Sum, World};
 

@@ -1,10 +1,11 @@
 //! Heat in a plate whose upper edge is hot: each PE owns a band of rows, and puts its edge rows into its neighbours' halos.
 //!
 //! ```text
-//! cargo build --release -p angara-examples
+//! cargo build --release -p angara-examples-rust
 //! angara run -n 8 target/release/heat [ROWS COLUMNS]
 //! angara run -n 8 --clock virtual target/release/heat
 //! ```
+#![forbid(unsafe_code)]
 
 use angara::pgas::{Exposed, Is, Max, Signal, World};
 use std::process::ExitCode;

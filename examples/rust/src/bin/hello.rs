@@ -1,9 +1,10 @@
 //! Every PE says where it is, and greets its right neighbour by a put.
 //!
 //! ```text
-//! cargo build --release -p angara-examples
+//! cargo build --release -p angara-examples-rust
 //! angara run -n 4 target/release/hello
 //! ```
+#![forbid(unsafe_code)]
 
 use angara::pgas::World;
 

@@ -2,11 +2,12 @@
 //! products along z are added up.
 //!
 //! ```text
-//! cargo build --release -p angara-examples
+//! cargo build --release -p angara-examples-rust
 //! angara run -n 8 --torus 2x2x2 target/release/matmul_3d [SIDE OF A BLOCK]
 //! ```
 //!
 //! Broadcasts and reductions run on teams: the PEs of a line of the cube.
+#![forbid(unsafe_code)]
 
 use angara::pgas::{Sum, Team, World};
 

@@ -1,9 +1,10 @@
 //! Sample sort: PEs agree on splitters, exchange their parts, and sort what they have got.
 //!
 //! ```text
-//! cargo build --release -p angara-examples
+//! cargo build --release -p angara-examples-rust
 //! angara run -n 4 target/release/sample_sort [NUMBERS OF EACH PE]
 //! ```
+#![forbid(unsafe_code)]
 
 use angara::pgas::{Sum, World, Xor};
 

@@ -1,9 +1,10 @@
 //! A work queue: PE 0 hands out tasks of unequal size over a channel, the others ask for more when they are done.
 //!
 //! ```text
-//! cargo build --release -p angara-examples
+//! cargo build --release -p angara-examples-rust
 //! angara run -n 4 target/release/work_queue [TASKS]
 //! ```
+#![forbid(unsafe_code)]
 
 use angara::pgas::{Channel, World};
 
