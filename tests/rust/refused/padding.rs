@@ -9,6 +9,8 @@ struct Padded {
 
 fn main() -> angara::Result<()> {
     let world = World::init()?;
-    world.array::<Padded>(1)?.store(0, Padded { a: 1, b: 2 });
+    let padded = Padded { a: 1, b: 2 };
+    println!("{} {}", padded.a, padded.b);
+    drop(world.array::<Padded>(1)?);
     Ok(())
 }

@@ -3,6 +3,6 @@ use angara::pgas::World;
 
 fn main() -> angara::Result<()> {
     let world = World::init()?;
-    println!("{}", world.array::<&str>(1)?.len());
+    drop(world.array::<&str>(1)?);
     Ok(())
 }
