@@ -34,12 +34,15 @@ struct Letter {
     bytes: Vec<u8>,
 }
 
+/// A whole message of a team.
+type Tagged = (Tag, Vec<u8>);
+
 #[derive(Default)]
 struct Inbox {
     /// By sender: a message of which parts are still to come.
     begun: HashMap<usize, Letter>,
     /// Of teams, by stream and sender.
-    ordered: HashMap<(StreamId, usize), VecDeque<(Tag, Vec<u8>)>>,
+    ordered: HashMap<(StreamId, usize), VecDeque<Tagged>>,
     /// Of channels, by stream, in the order in which they came.
     mixed: HashMap<StreamId, VecDeque<(usize, Vec<u8>)>>,
 }
@@ -151,12 +154,7 @@ impl Post {
     }
 
     /// The next message of PE `from` in a team. `what` names it where it does not come.
-    pub(super) fn receive(
-        &mut self,
-        stream: StreamId,
-        from: usize,
-        what: &dyn Fn() -> String,
-    ) -> Result<(Tag, Vec<u8>)> {
+    pub(super) fn receive(&mut self, stream: StreamId, from: usize, what: &dyn Fn() -> String) -> Result<Tagged> {
         loop {
             let queue = self.inbox.ordered.get_mut(&(stream, from));
             if let Some(message) = queue.and_then(VecDeque::pop_front) {

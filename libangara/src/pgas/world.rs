@@ -207,7 +207,9 @@ fn listen_to_panics() {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
             let place = info.location().map_or(String::new(), |at| format!(" at {at}"));
-            let text = info.payload_as_str().unwrap_or("panic");
+            let payload = info.payload();
+            let owned = || payload.downcast_ref::<String>().map(String::as_str);
+            let text = payload.downcast_ref::<&str>().copied().or_else(owned).unwrap_or("panic");
             let said = PANIC.try_with(|said| said.replace(Some(format!("panicked{place}: {text}"))));
             drop(said);
             before(info);

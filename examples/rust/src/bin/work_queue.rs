@@ -19,7 +19,7 @@ fn work(task: u64) -> u64 {
     let mut x = task + 1;
     let mut steps = 0;
     while x != 1 {
-        x = if x % 2 == 0 { x / 2 } else { 3 * x + 1 };
+        x = if x.is_multiple_of(2) { x / 2 } else { 3 * x + 1 };
         steps += 1;
     }
     steps
