@@ -336,6 +336,16 @@ fn mistake(world: World, name: &str) -> Result<()> {
         "leave" => {
             world.all().broadcast(0, &mut [1])?;
         }
+        // No mistake: who has left in order can be written to.
+        "early" => {
+            let array = world.array::<u64>(1000)?;
+            if me > 0 {
+                std::thread::sleep(std::time::Duration::from_millis(100));
+                world.put(array.at(0, 0), &[1; 1000])?;
+                assert_eq!(world.read(array.at(0, 999))?, 1);
+            }
+            return Ok(());
+        }
         "exit" if me == 0 => std::process::exit(3),
         "panic" if me == 0 => panic!("a mistake of PE {me}"),
         "deadlock" if me == 0 => {

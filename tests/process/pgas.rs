@@ -77,6 +77,13 @@ fn a_mistake_ends_the_job_and_says_what_it_was() {
     }
 }
 
+#[test]
+fn the_arrays_of_a_pe_that_has_left_are_still_there() {
+    for job in ["-n 3 --path direct", "-n 3 --path ring"] {
+        run("pgas-early", job, &tools::example("pgas_check"), &["early"]).success();
+    }
+}
+
 /// Examples, and arguments that keep them small.
 const EXAMPLES: [(&str, &[&str], &str); 6] = [
     ("hello", &[], "greeted by PE"),
@@ -95,6 +102,18 @@ fn examples_for_rust_run_on_every_engine() {
             assert!(done.stdout.contains(says), "{name}, {job}: {done}");
         }
     }
+}
+
+#[test]
+fn what_only_openshmem_programs_have_is_not_promised() {
+    let hello = tools::tool("hello");
+    let done = run("pgas-races", "-n 2 --check=races", &hello, &[]);
+    done.failure(&["races were not looked for: no PE has noted a call", "oshcc --check-races"]);
+    let test = Test::new("pgas-trace");
+    let mut command = test.angara(["run", "-n", "2", "--timeout", "200", "--trace"]);
+    command.arg(test.file("trace.json")).arg("--").arg(&hello);
+    let done = test.run(command).success();
+    assert!(done.stderr.contains("no PE has noted a call; only programs for OpenSHMEM and MPI do"), "{done}");
 }
 
 /// Compiles a program of `tests/rust` with the library of this build. Returns the codes of its errors.

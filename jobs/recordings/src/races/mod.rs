@@ -135,6 +135,12 @@ pub fn check(notes: &Notes, pes: u32, quiet: bool) -> Result<usize, Failed> {
     };
     let log = Log::read(notes, pes).map_err(failed)?;
     let calls: u64 = log.calls.iter().map(|calls| calls.len() as u64).sum();
+    if calls == 0 {
+        return Err(Failed::runtime(
+            "races were not looked for: no PE has noted a call",
+            "only calls of OpenSHMEM are noted; compile the program with oshcc --check-races",
+        ));
+    }
     let progress = progress(2 * calls);
     let found = order::races(&log, || progress.inc(1));
     progress.finish_and_clear();

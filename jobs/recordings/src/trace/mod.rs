@@ -138,6 +138,9 @@ impl Trace {
         match (silent, cut) {
             (0, 0) => {}
             (0, cut) => missing.push(format!("{cut} PEs could not note all of their calls")),
+            (silent, 0) if silent == pes as usize && lacking.is_empty() => {
+                missing.push("no PE has noted a call; only programs for OpenSHMEM and MPI do".into());
+            }
             (silent, 0) => missing.push(format!("{silent} PEs have noted no call")),
             (silent, cut) => {
                 missing.push(format!("{silent} PEs have noted no call, and {cut} could not note all of theirs"));
