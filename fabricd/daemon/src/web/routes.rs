@@ -58,6 +58,7 @@ pub(crate) fn page(shared: Arc<Shared>) -> Router {
         .route("/api/link/{node}/{direction}", get(link))
         .route("/api/job/{job}", get(job))
         .route("/api/job/{job}/set", get(set))
+        .route("/api/past/{after}/{since}", get(past))
         .route("/api/fault", post(fault))
         .route("/metrics", get(scrape))
         .layer(from_fn(check_host))
@@ -206,6 +207,17 @@ async fn set(State(shared): Us, Path(job): Path<u64>, headers: HeaderMap) -> Res
     match shared.asker.ask(|tell| Ask::Set(job, tell)).await {
         Some(Some(set)) => json(serde_json::to_string(&set).unwrap_or_default()),
         Some(None) => refusal(StatusCode::NOT_FOUND, "there is no such job, or it has no node set"),
+        None => busy(),
+    }
+}
+
+/// `since` is in milliseconds.
+async fn past(State(shared): Us, Path((after, since)): Path<(u64, u64)>, headers: HeaderMap) -> Response {
+    if !reads(&shared, &headers) {
+        return unknown();
+    }
+    match shared.asker.ask(|tell| Ask::Past(after, since as f64 / 1e3, tell)).await {
+        Some(past) => json(past.to_string()),
         None => busy(),
     }
 }
