@@ -9,7 +9,7 @@ use std::io::Write;
 use std::process::Stdio;
 
 fn url(test: &Test, daemon: &Daemon) -> String {
-    let mut command = test.angara(["web", "--runtime-dir"]);
+    let mut command = test.angara(["web", "--faults", "--runtime-dir"]);
     command.arg(daemon.dir());
     test.run(command).success().stdout.trim().to_string()
 }
@@ -48,6 +48,11 @@ fn a_browser_shows_a_job_and_sets_a_fault() {
     browser.click(place[0].as_f64().expect("a place"), place[1].as_f64().expect("a place"));
     browser.wait("the link is chosen", "angara.view.chosen.link === 0");
     browser.wait("its virtual channels are shown", "document.body.textContent.includes('slots in use')");
+    let (x, y) = browser.middle("[data-spec='link 0,0,0,0 +X down']");
+    browser.click(x, y);
+    browser
+        .wait("it asks once more", "document.querySelector('[data-spec$=\"+X down\"]').textContent.includes('again')");
+    assert!(daemon.status().faults.is_empty(), "at once");
     let (x, y) = browser.middle("[data-spec='link 0,0,0,0 +X down']");
     browser.click(x, y);
     let set = poll_until(|| daemon.status().faults == ["link 0,0,0,0 +X down"]);

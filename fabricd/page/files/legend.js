@@ -40,15 +40,18 @@ export class Gauge {
   }
 
   /** What the unit is, in words. */
-  words(total) {
-    const unit = { percent: total ? "flits" : "per cent of a link's rate", flits: "flits", bytes: "bytes of flits" }[this.unit];
-    return `${unit} over a link, ${total ? "in total" : this.unit === "percent" ? "now" : "a second, now"}`;
+  words(total, replayed) {
+    if (total) return `${this.unit === "bytes" ? "bytes of flits" : "flits"} over a link, ${replayed ? "up to then" : "in total"}`;
+    const when = replayed ? "then" : "now";
+    if (this.unit === "percent") return `per cent of a link's rate, ${when}`;
+    return `${this.unit === "bytes" ? "bytes of flits" : "flits"} over a link a second, ${when}`;
   }
 }
 
 export function percent(part) {
   const value = 100 * part;
-  return `${value >= 10 || value === 0 ? value.toFixed(0) : value >= 0.01 ? Number(value.toPrecision(2)) : value.toExponential(0)} %`;
+  if (value >= 10 || value === 0) return `${value.toFixed(0)} %`;
+  return `${value >= 1e-6 ? value.toFixed(Math.max(0, 1 - Math.floor(Math.log10(value)))) : value.toExponential(0)} %`;
 }
 
 const SCALES = { root: "square root", linear: "linear", log: `logarithm, ${DECADES} powers of ten` };
@@ -68,8 +71,9 @@ function line(box, name, shown, text) {
 export function legend(view) {
   const box = document.getElementById("legend"), { store, gauge } = view, total = view.measure === "total", most = store.most(view.measure);
   line(box, "sets", store.sets.size > 0, "ring: node of a job's set · hollow, broken ring: transit node");
-  line(box, "marks", store.faults.length > 0, "× out of service · letter on a link or node: c corrupts, d drops, t delays, r has less rate");
-  line(box, "title", true, `${gauge.words(total)}; ${SCALES[gauge.scale]}, up to the busiest link`);
+  line(box, "marks", store.faults.length > 0, "red, broken: down · × out of service · letter on a link or node: c corrupts, d drops, t delays, r has less rate");
+  line(box, "title", true, `${gauge.words(total, store.replayed)}; ${SCALES[gauge.scale]}, up to the busiest link${store.replayed && !total ? " of the busiest moment" : ""}`);
+  document.getElementById("threshold").textContent = view.least ? gauge.text(gauge.value(view.least, most), total) : "0";
   let bar = box.querySelector("canvas");
   if (!bar) {
     bar = document.createElement("canvas");

@@ -7,6 +7,7 @@ import { Panel } from "./panel.js";
 import { Past } from "./past.js";
 import { Player } from "./player.js";
 import { source } from "./source.js";
+import { seconds } from "./chart.js";
 import { Gauge, legend } from "./legend.js";
 import { described, keys, mouse } from "./input.js";
 import { apply, find, read, write } from "./place.js";
@@ -116,7 +117,8 @@ class State {
     if (this.from.finished) return say("finished", "a finished run");
     if (!this.link) return;
     const over = this.over(), { player } = this, lost = this.link === "lost";
-    const banner = at("ended"), text = over ? `Job ${over.job}, ${over.name}, has ended.` : "";
+    const banner = at("ended"), known = over && this.past.jobs.find(job => job.job === over.job && job.to !== null);
+    const text = over ? `Job ${over.job}, ${over.name}, has ended${known ? ` after ${seconds(known.to - known.from)}` : ""}.` : "";
     banner.hidden = !over || !this.past.frames.length || player.at !== null;
     if (banner.querySelector("span").textContent !== text) banner.querySelector("span").textContent = text;
     this.summed(Boolean(over) && player.at === null);

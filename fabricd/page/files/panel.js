@@ -234,7 +234,11 @@ export class Panel {
     if (!jobs.length && !ended.length) return this.fill("jobs", "Jobs", make("p", { class: "soft" }, replayed ? "No job ran." : "No job runs."));
     const number = job => make("span", {}, swatch(named(job.job)), finished ? "" : `${job.job}`);
     const pes = job => (job.ended ? `${job.pes}, ended` : job.attached === job.pes ? `${job.pes}` : `${job.attached} of ${job.pes}`);
-    const list = jobs.map(job => [number(job), job.name, finished ? "" : `${job.uid}`, seconds(Math.round(job.age_s)), pes(job)]);
+    const lasted = job => {
+      const known = job.ended && this.past.jobs.find(one => one.job === job.job);
+      return seconds(known && known.to !== null ? known.to - known.from : finished ? job.age_s : Math.round(job.age_s));
+    };
+    const list = jobs.map(job => [number(job), job.name, finished ? "" : `${job.uid}`, lasted(job), pes(job)]);
     const gone = ended.map(job => [number(job), job.name, `${job.uid}`, seconds(job.to - job.from), `${job.pes}, ended`]);
     const set = job => job.set && make("p", { class: "soft" }, `${finished ? "" : `job ${job.job}: `}${job.set.nodes}${job.set.transit ? ` + ${job.set.transit} transit` : ""} nodes of its own`);
     const paths = jobs.filter(job => job.path).map(job => `${finished ? "" : `${job.job}: `}${job.path}`).join(", ");

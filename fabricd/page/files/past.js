@@ -64,6 +64,12 @@ export class Past {
 
   /** Whether the network has a time of its own. */
   get isVirtual() {
+    if (this.virtual && this.virtual.of === this.last) return this.virtual.is;
+    this.virtual = { of: this.last, is: this.hasTime() };
+    return this.virtual.is;
+  }
+
+  hasTime() {
     return this.frames.length > 0 && this.frames.every(frame => frame.ps) && this.frames.at(-1).ps[1] > this.frames[0].ps[0];
   }
 
@@ -127,6 +133,21 @@ export class Scene extends Store {
     this.past = past;
     this.replayed = true;
     this.index = -1;
+  }
+
+  /** The same scale for all that is played: what links have carried at most in any of these pictures. */
+  most(measure) {
+    if (measure === "total") return super.most(measure);
+    const { past } = this, of = `${past.last} ${past.dropped}`;
+    if (this.peak && this.peak.of === of) return this.peak.most;
+    let most = 0;
+    for (const frame of past.frames) {
+      const [from, to] = past.span(frame);
+      if (to <= from) continue;
+      for (let i = 1; i < frame.links.length; i += 2) most = Math.max(most, frame.links[i] / (to - from));
+    }
+    this.peak = { of, most };
+    return most;
   }
 
   /** Everything as it was at this time. */

@@ -155,6 +155,6 @@ export class Player {
     this.element("present").hidden = at === null;
     this.element("rate").textContent = all > 0 ? `1 s shows ${seconds(all / this.lasts)}${this.past.isVirtual ? " of virtual time" : ""}` : "";
     const { frames, steps, held } = this.past;
-    this.element("kept").textContent = frames.length ? `kept here: ${frames.length} pictures of all links, ${steps.length} of the busiest, ${Math.ceil((held * 4) / 1e6)} MB` : "";
+    this.element("kept").textContent = frames.length ? `· kept here: ${frames.length} pictures of all links, ${steps.length} of the busiest, ${Math.ceil((held * 4) / 1e6)} MB` : "";
   }
 }

@@ -184,6 +184,7 @@ export class View {
     if (this.showTrees) this.drawTrees();
     this.drawNodes();
     this.drawMarks();
+    this.drawAxes();
     this.drawPulses(now);
     this.drawChosen();
     this.frames++;
@@ -272,6 +273,29 @@ export class View {
       pen.fillStyle = this.colours.ground;
       pen.font = `700 ${Math.round(r * 1.3)}px system-ui, 'DejaVu Sans', sans-serif`;
       pen.fillText(mark.text, x, y + r * 0.05);
+    }
+  }
+
+  /** Where the coordinates grow, at the lower right. */
+  drawAxes() {
+    const { pen, canvas, ratio } = this, long = 30 * ratio, ox = canvas.width - 88 * ratio, oy = canvas.height - 56 * ratio;
+    const cy = Math.cos(this.yaw), sy = Math.sin(this.yaw), cp = Math.cos(this.pitch), sp = Math.sin(this.pitch);
+    // Coordinates of the 4th dimension grow from block to block, or across the place that its nodes share.
+    const axes = [["X", 1, 0, 0], ["Y", 0, -1, 0], ["Z", 0, 0, 1], ["W", ...(this.fourth === "nested" ? [0.6, 0.6, 0.6] : [1.75, 0, 0])]];
+    pen.font = `600 ${12 * ratio}px system-ui, 'DejaVu Sans', sans-serif`;
+    pen.textAlign = "center";
+    pen.textBaseline = "middle";
+    pen.lineWidth = 1.5 * ratio;
+    pen.strokeStyle = this.colours.soft;
+    pen.fillStyle = this.colours.text;
+    for (const [letter, x, y, z] of axes.slice(0, this.torus.dims.length)) {
+      const dx = cy * x + sy * z, dy = -(cp * y - sp * (-sy * x + cy * z));
+      pen.beginPath();
+      pen.moveTo(ox, oy);
+      pen.lineTo(ox + long * dx, oy + long * dy);
+      pen.stroke();
+      const away = 1 + (10 * ratio) / (long * Math.max(0.25, Math.hypot(dx, dy)));
+      pen.fillText(letter, ox + long * dx * away, oy + long * dy * away);
     }
   }
 

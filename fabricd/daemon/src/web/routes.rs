@@ -236,7 +236,10 @@ async fn fault(State(shared): Us, Extension(line): Extension<Arc<Line>>, headers
     match shared.access.rights(&headers) {
         None => return unknown(),
         Some(Rights::Read) => {
-            return refusal(StatusCode::FORBIDDEN, "this page may only look; open the URL that `angara web` prints");
+            return refusal(
+                StatusCode::FORBIDDEN,
+                "this page may only look; open the URL that `angara web --faults` prints",
+            );
         }
         Some(Rights::Control) => {}
     }
