@@ -112,6 +112,52 @@ fn nodes_of_sets_are_marked() {
 }
 
 #[test]
+fn a_run_that_has_ended_says_so_and_plays_again() {
+    let test = Test::new("browser-past");
+    let Some(browser) = Browser::start(&test, (1280, 720)) else {
+        println!("skipped: no chromium and chromedriver here");
+        return;
+    };
+    // Whoever names a program so wants to see a page run it.
+    let program = test.file("<img src=x onerror=angara=0>");
+    std::fs::copy(tools::compile("tests/c/traffic.c"), &program).expect("a copy");
+    let mut command = test.angara(["run", "-n", "8", "--torus", "2x2x2", "--path", "ring", "--web=127.0.0.1:0"]);
+    command.args(["--timeout", "300"]).arg("--").arg(&program);
+    let run = test.spawn(command);
+    run.expect_error("its page stays until Ctrl-C");
+    let said = run.so_far();
+    let url = said.lines().find_map(|line| line.split_once("page at ")).expect("a line with the URL").1;
+    // What an address may say, and what it may not.
+    browser.open(&format!("{}&camera=1,2&at=%3Cb%3E&time=-5&scale=linear&unit=none&least=7", url.trim()));
+    browser.wait("the run is shown as ended", "document.getElementById('state').className === 'state ended'");
+    browser.wait("that is said", "document.getElementById('ended').checkVisibility()");
+    assert!(browser.text().contains("<img src=x onerror=angara=0>, has ended"), "{}", browser.text());
+    assert_eq!(browser.eval("document.querySelectorAll('img').length"), json!(0), "a name is no text");
+    assert_eq!(browser.eval("[angara.view.zoom, angara.view.chosen, angara.view.least]"), json!([1, null, 0]));
+    assert_eq!(browser.eval("[angara.view.gauge.scale, angara.view.gauge.unit]"), json!(["linear", "percent"]));
+    browser.wait("its past has come", "angara.past.frames.length > 0 && angara.player.end > angara.player.start");
+
+    let (x, y) = browser.middle("#again");
+    browser.click(x, y);
+    browser
+        .wait("it plays", "angara.player.playing && angara.view.store.replayed && angara.view.store.jobs.length === 1");
+    browser.wait("links carry something then", "angara.view.store.most('now') > 0");
+    // Whatever happens to the run, what the page has is there.
+    run.signal(rustix::process::Signal::INT);
+    run.wait(PATIENCE).success();
+    browser.wait("the present is lost", "document.getElementById('state').textContent.includes('does not answer')");
+    browser.eval("angara.player.go(angara.player.end, false)");
+    let sums = "angara.view.store.flits.reduce((a, b) => a + b, 0) === angara.store.flits.reduce((a, b) => a + b, 0)";
+    browser.wait("at its end it has carried all there was", sums);
+    browser.eval("angara.player.step(-1)");
+    browser.wait("a step back is an earlier time", "angara.player.at < angara.player.end");
+    browser.eval("angara.player.leave()");
+    browser.wait("the last of the present is shown", "document.getElementById('state').className === 'state lost'");
+    browser.end();
+    test.assert_clean();
+}
+
+#[test]
 fn a_report_is_a_page_without_a_daemon() {
     let test = Test::new("browser-report");
     let (report, page) = (test.file("r.json"), test.file("r.html"));

@@ -173,6 +173,31 @@ fn faults_take_the_control_token_and_the_page_itself() {
 }
 
 #[test]
+fn two_pages_may_set_and_undo_the_same_fault() {
+    let test = Test::new("web-two");
+    let page = Page::start(&test);
+    let ours: [&str; 2] = [&page.origin(), &page.bearer("control.token")];
+    let specs = ["link 0,0,0 +X down", "link 0,0,0 +X up", "node 1,1,1 drop=1%", "node 1,1,1 clear"];
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                for spec in specs.iter().cycle().take(40) {
+                    let answer = page.fault(&ours, spec);
+                    // Refused is only what cannot be, with a remedy.
+                    let told = answer.status == 422 && answer.body.contains("; ");
+                    assert!(answer.status == 200 || told, "{spec}: {answer:?}");
+                }
+            });
+        }
+    });
+    for spec in ["link 0,0,0 +X clear", "node 1,1,1 clear"] {
+        page.fault(&ours, spec);
+    }
+    assert_eq!(page.daemon.status().faults, [""; 0], "undone by both, and still there");
+    page.end(&test);
+}
+
+#[test]
 fn other_names_of_this_machine_are_refused() {
     let test = Test::new("web-host");
     let page = Page::start(&test);

@@ -183,10 +183,10 @@ export class View {
     this.drawLinks();
     if (this.showTrees) this.drawTrees();
     this.drawNodes();
-    this.drawMarks();
     this.drawAxes();
     this.drawPulses(now);
     this.drawChosen();
+    this.drawMarks();
     this.frames++;
     this.spent = this.spent * 0.9 + (performance.now() - begun) * 0.1;
     canvas.dataset.frames = this.frames;
@@ -265,7 +265,9 @@ export class View {
     pen.textAlign = "center";
     pen.textBaseline = "middle";
     for (const mark of this.marked) {
-      const [x, y] = this.where(mark).map(v => v * ratio), r = Math.max(6 * ratio, Math.min(9 * ratio, size * 0.7));
+      // Beside the number of a node, not on it.
+      const aside = mark.kind === "node" ? size * 0.8 : 0, [x, y] = this.where(mark).map((v, i) => v * ratio + (i ? -aside : aside));
+      const r = Math.max(6 * ratio, Math.min(9 * ratio, size * 0.7));
       pen.beginPath();
       pen.arc(x, y, r, 0, 7);
       pen.fillStyle = this.colours.warn;
@@ -290,12 +292,14 @@ export class View {
     pen.fillStyle = this.colours.text;
     for (const [letter, x, y, z] of axes.slice(0, this.torus.dims.length)) {
       const dx = cy * x + sy * z, dy = -(cp * y - sp * (-sy * x + cy * z));
+      // Blocks stand beside each other where X grows, too: a line of its own.
+      const lower = letter === "W" && this.fourth !== "nested" ? oy + 16 * ratio : oy;
       pen.beginPath();
-      pen.moveTo(ox, oy);
-      pen.lineTo(ox + long * dx, oy + long * dy);
+      pen.moveTo(ox, lower);
+      pen.lineTo(ox + long * dx, lower + long * dy);
       pen.stroke();
       const away = 1 + (10 * ratio) / (long * Math.max(0.25, Math.hypot(dx, dy)));
-      pen.fillText(letter, ox + long * dx * away, oy + long * dy * away);
+      pen.fillText(letter, ox + long * dx * away, lower + long * dy * away);
     }
   }
 
