@@ -460,6 +460,6 @@ fn the_page_of_a_run_stays_after_the_program_until_somebody_has_seen_enough() {
     let done = job.wait(PATIENCE).success();
     assert!(done.stdout.contains("PE 1 of 2"), "{done}");
     let done = run(&["--web-stay", "no"]).wait(PATIENCE).success();
-    assert!(!done.stderr.contains("stays"), "{done}");
+    assert!(!done.stderr.contains("page stays"), "{done}");
     test.assert_clean();
 }

@@ -14,6 +14,8 @@ export class Gauge {
   constructor(flitPs) {
     /** Flits a second that a link carries at most. */
     this.full = 1e12 / (flitPs || FLIT_PS);
+    // Seconds in which links have carried what is shown in total; null if that is not known.
+    this.busy = () => null;
     this.unit = "percent";
     this.scale = "root";
   }
@@ -35,12 +37,14 @@ export class Gauge {
   /** Flits, of all time or a second, in the unit that was chosen. */
   text(flits, total) {
     if (this.unit === "bytes") return `${inBytes(flits * FLIT)}${total ? "" : "/s"}`;
-    if (this.unit === "flits" || total) return `${short(flits)} flits${total ? "" : "/s"}`;
-    return percent(flits / this.full);
+    if (this.unit === "flits") return `${short(flits)} flits${total ? "" : "/s"}`;
+    const over = total ? this.busy() : 1;
+    return over ? percent(flits / this.full / over) : `${short(flits)} flits`;
   }
 
   /** What the unit is, in words. */
   words(total, replayed) {
+    if (total && this.unit === "percent") return `mean per cent of a link's rate while anything was sent${replayed ? ", up to then" : ""}`;
     if (total) return `${this.unit === "bytes" ? "bytes of flits" : "flits"} over a link, ${replayed ? "up to then" : "in total"}`;
     const when = replayed ? "then" : "now";
     if (this.unit === "percent") return `per cent of a link's rate, ${when}`;

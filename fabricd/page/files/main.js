@@ -40,6 +40,7 @@ async function start() {
   };
   const past = new Past(), panel = new Panel(view, store, from, network, past, choose), player = new Player(view, panel, store, past, from);
   panel.player = player;
+  view.gauge.busy = () => past.busy(player.at === null ? undefined : player.scene.index);
   // A link's classes and channels are asked for while it is chosen.
   const refresh = async () => {
     const chosen = view.chosen;
@@ -144,6 +145,9 @@ class State {
 
 function finished(view) {
   view.measure = "total";
+  // A report does not say when each link was busy.
+  view.gauge.unit = "flits";
+  at("unit").querySelector("[value=percent]").remove();
   at("measure").hidden = true;
   document.querySelector("[name=measure][value=total]").checked = true;
   document.querySelector("[name=paint][value=barriers]").parentElement.hidden = true;

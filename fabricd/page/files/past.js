@@ -86,6 +86,15 @@ export class Past {
     return [this.span(frames[0])[0], this.span(frames.at(-1))[1]];
   }
 
+  /** Seconds in which something was sent, up to a frame. */
+  busy(index = this.frames.length - 1) {
+    const of = `${this.last} ${index}`;
+    if (this.spent && this.spent.of === of) return this.spent.seconds;
+    const add = (sum, frame) => sum + Math.max(0, this.span(frame)[1] - this.span(frame)[0]);
+    this.spent = { of, seconds: this.frames.slice(0, index + 1).reduce(add, 0) };
+    return this.spent.seconds;
+  }
+
   /** The number of the frame at a time, or of the next one if nothing happened then. */
   indexAt(time) {
     let low = 0, high = this.frames.length;

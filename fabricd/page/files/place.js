@@ -69,7 +69,7 @@ export function apply(found, view, player, network) {
     const input = found[name] && document.querySelector(`input[name=${name}][value=${found[name]}]`);
     if (input && !input.checked && !input.closest("[hidden]")) input.click();
   }
-  for (const name of ["unit", "scale"]) if (found[name]) view.gauge[name] = document.getElementById(name).value = found[name];
+  for (const name of ["unit", "scale"]) if (found[name] && document.querySelector(`#${name} [value=${found[name]}]`)) view.gauge[name] = document.getElementById(name).value = found[name];
   if (found.camera) {
     const [yaw, pitch, zoom, x, y] = found.camera, within = (v, most) => Math.max(-most, Math.min(most, v));
     [view.yaw, view.pitch, view.zoom, view.pan] = [yaw % 6.2832, within(pitch, 1.5), Math.max(0.4, Math.min(30, zoom)), [within(x, 1e4), within(y, 1e4)]];

@@ -228,6 +228,11 @@ export class View {
     return (this.hideIdle && !(value > 0)) || (this.least > 0 && this.gauge.part(value, most) < this.least);
   }
 
+  /** A node that no job has anything on, and that works. */
+  isIdle(node) {
+    return !(this.jobOf && this.jobOf.has(node)) && !(this.setOf && this.setOf.has(node)) && !this.dead.has(node);
+  }
+
   /** Reads faults as people write them: `link 0,0,0 +X corrupt=1%`, `node 0,0,0 down`. */
   readFaults() {
     const { faults } = this.store;
@@ -336,6 +341,7 @@ export class View {
     if (torus.nodes > MANY) {
       const byColour = new Map();
       for (let n = 0; n < torus.nodes; n++) {
+        if (this.hideIdle && this.isIdle(n)) continue;
         const colour = this.nodeColour(n);
         if (!byColour.has(colour)) byColour.set(colour, []);
         byColour.get(colour).push(n);
@@ -351,6 +357,7 @@ export class View {
     pen.textAlign = "center";
     pen.textBaseline = "middle";
     for (const n of order) {
+      if (this.hideIdle && this.isIdle(n)) continue;
       const x = nodeScreen[3 * n], y = nodeScreen[3 * n + 1], r = size * (1 - 0.22 * (nodeScreen[3 * n + 2] / this.radius));
       pen.beginPath();
       pen.arc(x, y, r, 0, 7);
@@ -464,7 +471,7 @@ export class View {
     let best = null, nearest = Infinity;
     for (let n = 0; n < this.torus.nodes; n++) {
       const away = Math.hypot(nodeScreen[3 * n] - x, nodeScreen[3 * n + 1] - y);
-      if (away > reach) continue;
+      if (away > reach || (this.hideIdle && this.isIdle(n))) continue;
       const rank = nodeScreen[3 * n + 2] + away / 1e3;
       if (rank < nearest) [nearest, best] = [rank, { kind: "node", node: n }];
     }
