@@ -42,6 +42,23 @@ fn a_browser_shows_a_job_and_sets_a_fault() {
     // Lists are drawn less often than links.
     assert!(poll_until(|| browser.text().contains("steps")), "the job is not listed: {}", browser.text());
     assert_eq!(browser.eval("angara.view.peOf.get(1)[0]"), json!(1), "PE 1 sits on node 1");
+    let find = |words: &str| {
+        let words = json!(words);
+        browser.eval(&format!(
+            "(w => {{ w.value = {words}; w.form.requestSubmit(); return angara.view.chosen; }})(document.getElementById('words'))"
+        ))
+    };
+    assert_eq!(find("pe 2"), json!({ "kind": "node", "node": 2 }));
+    assert_eq!(find("1,0,0,0 -x"), json!({ "kind": "link", "link": 12 }));
+    assert_eq!(find("<b>nobody</b>"), json!({ "kind": "link", "link": 12 }), "what is not found chooses nothing");
+    let wide = |what: &str| browser.eval(&format!("document.querySelector('#legend {what}').offsetWidth"));
+    assert_eq!(wide("canvas"), wide(".scale"), "labels of the scale stand elsewhere than their colours");
+    for (scale, middle) in [("linear", 0.5), ("root", 0.25), ("log", 0.01)] {
+        let value =
+            browser.eval(&format!("(g => {{ g.scale = '{scale}'; return g.value(0.5, 1); }})(angara.view.gauge)"));
+        assert_eq!(value, json!(middle), "{scale}");
+    }
+    browser.eval("(angara.view.gauge.scale = 'root', angara.view.hideIdle = true, angara.view.dirty = true)");
 
     let place = browser.eval("(() => { const r = angara.view.canvas.getBoundingClientRect(); \
                               const [x, y] = angara.view.where({kind: 'link', link: 0}); return [r.x + x, r.y + y]; })()");
@@ -142,10 +159,14 @@ fn a_run_that_has_ended_says_so_and_plays_again() {
     browser
         .wait("it plays", "angara.player.playing && angara.view.store.replayed && angara.view.store.jobs.length === 1");
     browser.wait("links carry something then", "angara.view.store.most('now') > 0");
+    let flits = "angara.past.frames.reduce((n, f) => f.links.reduce((m, v, i) => m + (i % 2 ? v : 0), n), 0)";
+    browser.wait("all of it has come", &format!("{flits} === angara.store.flits.reduce((a, b) => a + b, 0)"));
     // Whatever happens to the run, what the page has is there.
     run.signal(rustix::process::Signal::INT);
     run.wait(PATIENCE).success();
     browser.wait("the present is lost", "document.getElementById('state').textContent.includes('does not answer')");
+    // What a job leaves on its way may arrive after its end.
+    browser.eval("angara.player.choose('all')");
     browser.eval("angara.player.go(angara.player.end, false)");
     let sums = "angara.view.store.flits.reduce((a, b) => a + b, 0) === angara.store.flits.reduce((a, b) => a + b, 0)";
     browser.wait("at its end it has carried all there was", sums);
