@@ -9,7 +9,7 @@ use std::io::Write;
 use std::process::Stdio;
 
 fn url(test: &Test, daemon: &Daemon) -> String {
-    let mut command = test.angara(["web", "--runtime-dir"]);
+    let mut command = test.angara(["web", "--faults", "--runtime-dir"]);
     command.arg(daemon.dir());
     test.run(command).success().stdout.trim().to_string()
 }
@@ -42,12 +42,34 @@ fn a_browser_shows_a_job_and_sets_a_fault() {
     // Lists are drawn less often than links.
     assert!(poll_until(|| browser.text().contains("steps")), "the job is not listed: {}", browser.text());
     assert_eq!(browser.eval("angara.view.peOf.get(1)[0]"), json!(1), "PE 1 sits on node 1");
+    let find = |words: &str| {
+        let words = json!(words);
+        browser.eval(&format!(
+            "(w => {{ w.value = {words}; w.form.requestSubmit(); return angara.view.chosen; }})(document.getElementById('words'))"
+        ))
+    };
+    assert_eq!(find("pe 2"), json!({ "kind": "node", "node": 2 }));
+    assert_eq!(find("1,0,0,0 -x"), json!({ "kind": "link", "link": 12 }));
+    assert_eq!(find("<b>nobody</b>"), json!({ "kind": "link", "link": 12 }), "what is not found chooses nothing");
+    let wide = |what: &str| browser.eval(&format!("document.querySelector('#legend {what}').offsetWidth"));
+    assert_eq!(wide("canvas"), wide(".scale"), "labels of the scale stand elsewhere than their colours");
+    for (scale, middle) in [("linear", 0.5), ("root", 0.25), ("log", 0.01)] {
+        let value =
+            browser.eval(&format!("(g => {{ g.scale = '{scale}'; return g.value(0.5, 1); }})(angara.view.gauge)"));
+        assert_eq!(value, json!(middle), "{scale}");
+    }
+    browser.eval("(angara.view.gauge.scale = 'root', angara.view.hideIdle = true, angara.view.dirty = true)");
 
     let place = browser.eval("(() => { const r = angara.view.canvas.getBoundingClientRect(); \
                               const [x, y] = angara.view.where({kind: 'link', link: 0}); return [r.x + x, r.y + y]; })()");
     browser.click(place[0].as_f64().expect("a place"), place[1].as_f64().expect("a place"));
     browser.wait("the link is chosen", "angara.view.chosen.link === 0");
     browser.wait("its virtual channels are shown", "document.body.textContent.includes('slots in use')");
+    let (x, y) = browser.middle("[data-spec='link 0,0,0,0 +X down']");
+    browser.click(x, y);
+    browser
+        .wait("it asks once more", "document.querySelector('[data-spec$=\"+X down\"]').textContent.includes('again')");
+    assert!(daemon.status().faults.is_empty(), "at once");
     let (x, y) = browser.middle("[data-spec='link 0,0,0,0 +X down']");
     browser.click(x, y);
     let set = poll_until(|| daemon.status().faults == ["link 0,0,0,0 +X down"]);
@@ -103,6 +125,56 @@ fn nodes_of_sets_are_marked() {
     browser.wait("they are forgotten", &format!("angara.view.setOf.size === 0 && {legend}.hidden"));
     browser.end();
     daemon.shutdown();
+    test.assert_clean();
+}
+
+#[test]
+fn a_run_that_has_ended_says_so_and_plays_again() {
+    let test = Test::new("browser-past");
+    let Some(browser) = Browser::start(&test, (1280, 720)) else {
+        println!("skipped: no chromium and chromedriver here");
+        return;
+    };
+    // Whoever names a program so wants to see a page run it.
+    let program = test.file("<img src=x onerror=angara=0>");
+    std::fs::copy(tools::compile("tests/c/traffic.c"), &program).expect("a copy");
+    let mut command = test.angara(["run", "-n", "8", "--torus", "2x2x2", "--path", "ring", "--web=127.0.0.1:0"]);
+    command.args(["--timeout", "300"]).arg("--").arg(&program);
+    let run = test.spawn(command);
+    run.expect_error("its page stays until Ctrl-C");
+    let said = run.so_far();
+    let url = said.lines().find_map(|line| line.split_once("page at ")).expect("a line with the URL").1;
+    // What an address may say, and what it may not.
+    browser.open(&format!("{}&camera=1,2&at=%3Cb%3E&time=-5&scale=linear&unit=none&least=7", url.trim()));
+    browser.wait("the run is shown as ended", "document.getElementById('state').className === 'state ended'");
+    browser.wait("that is said", "document.getElementById('ended').checkVisibility()");
+    assert!(browser.text().contains("<img src=x onerror=angara=0>, has ended"), "{}", browser.text());
+    assert_eq!(browser.eval("document.querySelectorAll('img').length"), json!(0), "a name is no text");
+    assert_eq!(browser.eval("[angara.view.zoom, angara.view.chosen, angara.view.least]"), json!([1, null, 0]));
+    assert_eq!(browser.eval("[angara.view.gauge.scale, angara.view.gauge.unit]"), json!(["linear", "percent"]));
+    browser.wait("its past has come", "angara.past.frames.length > 0 && angara.player.end > angara.player.start");
+
+    let (x, y) = browser.middle("#again");
+    browser.click(x, y);
+    browser
+        .wait("it plays", "angara.player.playing && angara.view.store.replayed && angara.view.store.jobs.length === 1");
+    browser.wait("links carry something then", "angara.view.store.most('now') > 0");
+    let flits = "angara.past.frames.reduce((n, f) => f.links.reduce((m, v, i) => m + (i % 2 ? v : 0), n), 0)";
+    browser.wait("all of it has come", &format!("{flits} === angara.store.flits.reduce((a, b) => a + b, 0)"));
+    // Whatever happens to the run, what the page has is there.
+    run.signal(rustix::process::Signal::INT);
+    run.wait(PATIENCE).success();
+    browser.wait("the present is lost", "document.getElementById('state').textContent.includes('does not answer')");
+    // What a job leaves on its way may arrive after its end.
+    browser.eval("angara.player.choose('all')");
+    browser.eval("angara.player.go(angara.player.end, false)");
+    let sums = "angara.view.store.flits.reduce((a, b) => a + b, 0) === angara.store.flits.reduce((a, b) => a + b, 0)";
+    browser.wait("at its end it has carried all there was", sums);
+    browser.eval("angara.player.step(-1)");
+    browser.wait("a step back is an earlier time", "angara.player.at < angara.player.end");
+    browser.eval("angara.player.leave()");
+    browser.wait("the last of the present is shown", "document.getElementById('state').className === 'state lost'");
+    browser.end();
     test.assert_clean();
 }
 

@@ -56,6 +56,15 @@ impl Page {
         stream
     }
 
+    /// Flits that links have carried, by the first event of a stream.
+    fn flits(&self) -> u64 {
+        let whole = |text: &str| text.lines().find(|l| l.starts_with("data: {") && l.ends_with('}')).map(String::from);
+        let text = read_until(&mut self.events(), |text| whole(text).is_some());
+        let event: serde_json::Value = serde_json::from_str(&whole(&text).expect("one")[6..]).expect("JSON");
+        let links = event["links"].as_array().expect("a list");
+        links.chunks(4).map(|link| link[2].as_u64().expect("flits")).sum()
+    }
+
     /// It still answers, and its control socket, too.
     fn end(self, test: &Test) {
         assert_eq!(self.get("/", &[]).status, 200);
@@ -93,7 +102,7 @@ fn the_page_is_for_those_who_have_a_token() {
     let policy = index.header("content-security-policy").expect("a policy");
     assert!(policy.starts_with("default-src 'none'; script-src 'self';") && !policy.contains("unsafe"), "{policy}");
     assert_eq!(index.header("access-control-allow-origin"), None);
-    for path in ["/api/network", "/api/events", "/api/link/0/0", "/api/job/1"] {
+    for path in ["/api/network", "/api/events", "/api/link/0/0", "/api/job/1", "/api/past/0/0"] {
         let cookie = format!("Cookie: angara={}", page.token("control.token"));
         let long = format!("Authorization: Bearer {}", "0".repeat(4000));
         for header in ["X-None: 1", &cookie, "Authorization: Bearer x", "Authorization: Bearer", &long] {
@@ -121,7 +130,16 @@ fn the_page_is_for_those_who_have_a_token() {
     let mut command = test.angara(["web", "--runtime-dir"]);
     command.arg(page.daemon.dir());
     let url = test.run(command).success().stdout;
-    assert_eq!(url.trim(), format!("http://{}/#token={}", page.to, page.token("control.token")));
+    assert_eq!(url.trim(), format!("http://{}/#token={}", page.to, page.token("read.token")));
+    for (option, token) in [("--read", "read.token"), ("--faults", "control.token")] {
+        let mut command = test.angara(["web", option, "--runtime-dir"]);
+        command.arg(page.daemon.dir());
+        let url = test.run(command).success().stdout;
+        assert_eq!(url.trim(), format!("http://{}/#token={}", page.to, page.token(token)));
+    }
+    let mut command = test.angara(["web", "--read", "--faults", "--runtime-dir"]);
+    command.arg(page.daemon.dir());
+    test.run(command).failure(&["--read", "--faults"]);
     page.end(&test);
 }
 
@@ -155,6 +173,31 @@ fn faults_take_the_control_token_and_the_page_itself() {
 }
 
 #[test]
+fn two_pages_may_set_and_undo_the_same_fault() {
+    let test = Test::new("web-two");
+    let page = Page::start(&test);
+    let ours: [&str; 2] = [&page.origin(), &page.bearer("control.token")];
+    let specs = ["link 0,0,0 +X down", "link 0,0,0 +X up", "node 1,1,1 drop=1%", "node 1,1,1 clear"];
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                for spec in specs.iter().cycle().take(40) {
+                    let answer = page.fault(&ours, spec);
+                    // Refused is only what cannot be, with a remedy.
+                    let told = answer.status == 422 && answer.body.contains("; ");
+                    assert!(answer.status == 200 || told, "{spec}: {answer:?}");
+                }
+            });
+        }
+    });
+    for spec in ["link 0,0,0 +X clear", "node 1,1,1 clear"] {
+        page.fault(&ours, spec);
+    }
+    assert_eq!(page.daemon.status().faults, [""; 0], "undone by both, and still there");
+    page.end(&test);
+}
+
+#[test]
 fn other_names_of_this_machine_are_refused() {
     let test = Test::new("web-host");
     let page = Page::start(&test);
@@ -182,6 +225,47 @@ fn events_follow_a_job_and_a_fault() {
     page.daemon.control().fault("link 0,0,0 +X down").expect("a fault");
     read_until(&mut stream, |text| text.contains("\"down\":[0,12]") && text.contains("link 0,0,0 +X down"));
     drop(stream);
+    page.end(&test);
+}
+
+#[test]
+fn what_has_been_is_kept_for_a_page_that_opens_later() {
+    let test = Test::new("web-past");
+    let page = Page::start(&test);
+    let bearer = page.bearer("read.token");
+    let past = |path: &str| -> serde_json::Value {
+        let answer = page.get(path, &[&bearer]);
+        assert_eq!(answer.status, 200, "{answer:?}");
+        serde_json::from_str(&answer.body).expect("JSON")
+    };
+    assert_eq!(past("/api/past/0/0")["frames"], serde_json::json!([]), "no job, no copies");
+    let mut command = test.angara(["run", "-q", "-n", "8", "--path", "ring", "--runtime-dir"]);
+    command.arg(page.daemon.dir()).arg("--").arg(tools::compile("tests/c/traffic.c"));
+    test.run(command).success();
+    let ended = || past("/api/past/0/0")["jobs"][0]["to"].is_f64();
+    assert!(poll_until(ended), "{}", past("/api/past/0/0"));
+    let whole = || {
+        let all = past("/api/past/0/0");
+        let flits = |list: &serde_json::Value| -> u64 {
+            let links = list.as_array().expect("frames").iter().flat_map(|f| f["links"].as_array().expect("links"));
+            links.map(|link| link[1].as_u64().expect("flits")).sum()
+        };
+        let steps: u64 = all["steps"].as_array().expect("steps").iter().map(|s| s["flits"].as_u64().expect("n")).sum();
+        (flits(&all["frames"]), steps, page.flits())
+    };
+    let same = |(frames, steps, links): (u64, u64, u64)| frames > 0 && frames == links && steps == links;
+    assert!(poll_until(|| same(whole())), "{:?}", whole());
+    let all = past("/api/past/0/0");
+    assert_eq!((&all["jobs"][0]["job"], &all["jobs"][0]["pes"]), (&1.into(), &8.into()));
+    let last = all["frames"].as_array().and_then(|f| f.last()).expect("a frame")["id"].as_u64().expect("a number");
+    assert_eq!(past(&format!("/api/past/{last}/1000000000"))["frames"], serde_json::json!([]));
+    assert_eq!(past("/api/job/1").as_array().map(Vec::len), Some(8), "where its PEs were");
+    for nonsense in
+        ["/api/past/x/0", "/api/past/-1/0", "/api/past/0/1e9", "/api/past/0", "/api/past/0/99999999999999999999"]
+    {
+        let status = page.get(nonsense, &[&bearer]).status;
+        assert!(status == 400 || status == 404, "{nonsense}: {status}");
+    }
     page.end(&test);
 }
 
@@ -376,6 +460,6 @@ fn the_page_of_a_run_stays_after_the_program_until_somebody_has_seen_enough() {
     let done = job.wait(PATIENCE).success();
     assert!(done.stdout.contains("PE 1 of 2"), "{done}");
     let done = run(&["--web-stay", "no"]).wait(PATIENCE).success();
-    assert!(!done.stderr.contains("stays"), "{done}");
+    assert!(!done.stderr.contains("page stays"), "{done}");
     test.assert_clean();
 }

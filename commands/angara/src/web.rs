@@ -9,9 +9,12 @@ use clap::Args;
 /// Arguments of `angara web`.
 #[derive(Args)]
 pub(crate) struct WebArgs {
-    /// A URL for observers, who cannot set faults
+    /// A URL for observers, who cannot set faults; the default
     #[arg(long)]
     read: bool,
+    /// A URL for who may also cut and mend links and nodes
+    #[arg(long, conflicts_with = "read")]
+    faults: bool,
     #[command(flatten)]
     at: WhereArgs,
 }
@@ -27,7 +30,7 @@ pub(crate) fn main(args: WebArgs) -> Result<u8, Failed> {
                 "start it with one: fabricd --torus 2x2x2 --web 127.0.0.1:8290, or run a job with `angara run --web`",
             )
         })?;
-        say!("{}", with_token(&url, &dir, args.read)?)?;
+        say!("{}", with_token(&url, &dir, args.read || !args.faults)?)?;
         Ok(0)
     })
 }

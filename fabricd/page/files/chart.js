@@ -16,8 +16,16 @@ export function inTime(us) {
   return us < 1e6 ? `${(us / 1e3).toPrecision(3)} ms` : `${(us / 1e6).toPrecision(3)} s`;
 }
 
-/** Draws values, one a second, the last at the right. */
-export function drawChart(canvas, values, colours, colour, unit) {
+/** A length of time in seconds, in the unit that fits. */
+export function seconds(s) {
+  if (s >= 120) return `${(s / 60).toPrecision(3)} min`;
+  if (s >= 1 || s <= 0) return `${Number(s.toPrecision(3))} s`;
+  const [size, unit] = [[1e-3, "ms"], [1e-6, "µs"], [1e-9, "ns"]].find(([least]) => s >= least) || [1e-12, "ps"];
+  return `${Number((s / size).toPrecision(3))} ${unit}`;
+}
+
+/** Draws values, each from a time to another, over a window of time; `at` is marked. */
+export function drawChart(canvas, values, [begin, end], { colours, colour, unit, at = null, last = "now" }) {
   const ratio = window.devicePixelRatio || 1, wide = canvas.clientWidth, high = canvas.clientHeight;
   if (!wide) return;
   canvas.width = wide * ratio;
@@ -25,7 +33,8 @@ export function drawChart(canvas, values, colours, colour, unit) {
   const pen = canvas.getContext("2d");
   pen.scale(ratio, ratio);
   pen.font = "11px system-ui, 'DejaVu Sans', sans-serif";
-  const top = 14, foot = high - 14, most = Math.max(...values, 0) || 1;
+  const seen = values.filter(([from, to]) => to > begin && from < end), largest = Math.max(...seen.map(value => value[2]), 0);
+  const top = 14, foot = high - 14, most = largest || 1;
   pen.strokeStyle = colours.grid;
   pen.beginPath();
   for (const y of [top, (top + foot) / 2, foot]) {
@@ -33,28 +42,17 @@ export function drawChart(canvas, values, colours, colour, unit) {
     pen.lineTo(wide, y + 0.5);
   }
   pen.stroke();
-  const count = Math.max(60, values.length), step = wide / (count - 1);
-  const x = i => wide - (values.length - 1 - i) * step, y = v => foot - (v / most) * (foot - top);
-  if (values.length > 1) {
-    pen.beginPath();
-    pen.moveTo(x(0), foot);
-    values.forEach((v, i) => pen.lineTo(x(i), y(v)));
-    pen.lineTo(wide, foot);
-    pen.globalAlpha = 0.22;
-    pen.fillStyle = colour;
-    pen.fill();
-    pen.globalAlpha = 1;
-    pen.beginPath();
-    values.forEach((v, i) => (i ? pen.lineTo(x(i), y(v)) : pen.moveTo(x(i), y(v))));
-    pen.strokeStyle = colour;
-    pen.lineWidth = 1.5;
-    pen.stroke();
+  const x = time => (wide * (Math.max(begin, Math.min(end, time)) - begin)) / (end - begin || 1), y = v => foot - (v / most) * (foot - top);
+  pen.fillStyle = colour;
+  for (const [from, to, value] of seen) pen.fillRect(x(from), y(value), Math.max(1, x(to) - x(from)), foot - y(value));
+  if (at !== null) {
+    pen.fillStyle = colours.text;
+    pen.fillRect(x(at), top - 4, 1.5, foot - top + 8);
   }
   pen.fillStyle = colours.soft;
   pen.textAlign = "left";
-  const largest = Math.max(...values, 0);
   pen.fillText(`${short(largest)}${unit.startsWith("B") && largest >= 1e3 ? "" : " "}${unit}`, 0, 10);
-  pen.fillText(count > 119 ? `${Math.round(count / 60)} min ago` : `${count} s ago`, 0, high - 2);
+  pen.fillText(last === "now" ? `${seconds(end - begin)} ago` : "0", 0, high - 2);
   pen.textAlign = "right";
-  pen.fillText("now", wide, high - 2);
+  pen.fillText(last, wide, high - 2);
 }

@@ -35,6 +35,6 @@ export function named(number) {
 /** Colours of the ground and of what stands on it. */
 export function grounds(theme) {
   return theme === "dark"
-    ? { ground: "#0d1117", idle: "#2a3542", node: "#5b6774", elsewhere: "#1c232c", text: "#e6edf3", soft: "#9aa7b4", bad: "#ff5a52", chosen: "#ffffff", grid: "#2b3440" }
-    : { ground: "#f6f8fa", idle: "#d9dfe6", node: "#8b96a2", elsewhere: "#e9edf1", text: "#1b232c", soft: "#56626e", bad: "#d1242f", chosen: "#000000", grid: "#d5dbe2" };
+    ? { ground: "#0d1117", idle: "#2a3542", node: "#5b6774", elsewhere: "#1c232c", text: "#e6edf3", soft: "#9aa7b4", bad: "#ff5a52", warn: "#ffa657", chosen: "#ffffff", grid: "#2b3440" }
+    : { ground: "#f6f8fa", idle: "#d9dfe6", node: "#8b96a2", elsewhere: "#e9edf1", text: "#1b232c", soft: "#56626e", bad: "#d1242f", warn: "#9a4a00", chosen: "#000000", grid: "#d5dbe2" };
 }

@@ -1,15 +1,22 @@
 // Puts it all together: what comes in, what is pressed, when to draw.
 
-import { Torus, DIRECTIONS, directionOf, linkOf, nodeOf } from "./torus.js";
+import { Torus } from "./torus.js";
 import { Store } from "./store.js";
 import { View } from "./view.js";
 import { Panel } from "./panel.js";
+import { Past } from "./past.js";
+import { Player } from "./player.js";
 import { source } from "./source.js";
-import { short } from "./chart.js";
+import { seconds } from "./chart.js";
+import { Gauge, legend } from "./legend.js";
+import { described, keys, mouse } from "./input.js";
+import { apply, find, read, write } from "./place.js";
 
 const at = id => document.getElementById(id);
 /** Milliseconds between two times that the texts beside the picture are written. */
 const TEXTS = 300;
+/** Milliseconds between two times that the past is asked for. */
+const PASTS = 1000;
 
 async function start() {
   const from = source();
@@ -21,7 +28,7 @@ async function start() {
     say("lost", refused.message);
     return;
   }
-  const torus = new Torus(network.dims, network.torus), store = new Store(torus), view = new View(at("view"), store);
+  const torus = new Torus(network.dims, network.torus), store = new Store(torus), view = new View(at("view"), store, new Gauge(network.flit_ps));
   if (network.owners.length) view.owners = network.owners;
   const choose = what => {
     view.chosen = what;
@@ -29,12 +36,15 @@ async function start() {
     panel.message = "";
     panel.show();
     refresh();
+    view.moved();
   };
-  const panel = new Panel(view, store, from, network, choose);
+  const past = new Past(), panel = new Panel(view, store, from, network, past, choose), player = new Player(view, panel, store, past, from);
+  panel.player = player;
+  view.gauge.busy = () => past.busy(player.at === null ? undefined : player.scene.index);
   // A link's classes and channels are asked for while it is chosen.
   const refresh = async () => {
     const chosen = view.chosen;
-    if (!chosen || chosen.kind !== "link") return;
+    if (!chosen || chosen.kind !== "link" || player.at !== null) return;
     try {
       panel.details.set(chosen.link, await from.link(chosen.link));
     } catch {
@@ -47,28 +57,108 @@ async function start() {
   at("fourth").hidden = network.dims.length < 4;
   at("trees").parentElement.hidden = Boolean(from.finished);
   if (from.finished) finished(view);
-  wire(view, panel, choose);
-  from.listen(event => take(event, store, view, from), state => say(state, words[state]));
-  if (!from.finished) setInterval(refresh, 1000);
-  draw(view, panel, store);
+  wire(view, panel, player, network, choose);
+  const place = read(from.place || location.hash);
+  apply(place, view, player, network);
+  view.moved = () => { if (!from.finished) write(view, player); };
+  const state = new State(from, store, past, player, view);
+  from.listen(event => take(event, { store, view, from, past, player }), link => state.linked(link));
+  if (!from.finished) {
+    setInterval(refresh, 1000);
+    await remember(past, player, from, store, state);
+    if (place.time !== undefined && past.frames.length) {
+      player.job = past.jobs.some(job => job.job === place.job) ? place.job : null;
+      player.go(place.time, false);
+    }
+    if (place.at && !view.chosen) setTimeout(() => choose(find(place.at, view, network)), PASTS);
+  }
+  draw(view, panel, player, state);
   // For whoever looks closer, with the browser's tools.
-  window.angara = { store, view, panel, torus };
+  window.angara = { store, view, panel, torus, past, player };
 }
 
-const words = { live: "live", lost: "the daemon does not answer; this is the last there was", finished: "a finished run" };
+/** Fetches what is kept of the past, and what is new of it from time to time. */
+async function remember(past, player, from, store, state) {
+  let seen = -1;
+  const look = async () => {
+    if (store.changes === seen && player.at === null) return;
+    seen = store.changes;
+    await past.ask(from);
+    player.fed();
+    state.show();
+  };
+  await look();
+  setInterval(look, PASTS);
+}
 
 function say(state, text) {
   at("state").className = `state ${state}`;
   at("state").textContent = text;
 }
 
+/** What is said at the top: whether the daemon answers, a job runs, has ended, or the past is shown. */
+class State {
+  constructor(from, store, past, player, view) {
+    Object.assign(this, { from, store, past, player, view });
+    this.link = "";
+  }
+
+  linked(link) {
+    this.link = link;
+    this.show();
+  }
+
+  /** The job that ended last, if none runs. */
+  over() {
+    if (this.store.jobs.some(job => !job.ended)) return null;
+    return this.store.jobs.at(-1) || this.past.jobs.at(-1) || null;
+  }
+
+  show() {
+    if (this.from.finished) return say("finished", "a finished run");
+    if (!this.link) return;
+    const over = this.over(), { player } = this, lost = this.link === "lost";
+    const banner = at("ended"), known = over && this.past.jobs.find(job => job.job === over.job && job.to !== null);
+    const text = over ? `Job ${over.job}, ${over.name}, has ended${known ? ` after ${seconds(known.to - known.from)}` : ""}.` : "";
+    banner.hidden = !over || !this.past.frames.length || player.at !== null;
+    if (banner.querySelector("span").textContent !== text) banner.querySelector("span").textContent = text;
+    this.summed(Boolean(over) && player.at === null);
+    if (player.at !== null) say("past", `the past${player.playing ? ", played again" : ", paused"}${lost ? "; the daemon does not answer" : ""}`);
+    else if (lost) say("lost", "the daemon does not answer; this is the last there was");
+    else if (over) say("ended", "ended");
+    else say("live", this.store.jobs.length ? "live" : "live, no job");
+  }
+
+  /** Of what has ended, the sums are shown, unless somebody wants something else. */
+  summed(over) {
+    if (this.was === over) return;
+    this.was = over;
+    const wanted = over ? "total" : "now", other = document.querySelector(`[name=measure][value=${wanted}]`);
+    if (this.view.measureChosen || other.checked) return;
+    this.view.measureChosen = false;
+    other.checked = true;
+    this.view.measure = wanted;
+    this.view.dirty = true;
+    this.store.changes++;
+  }
+}
+
 function finished(view) {
   view.measure = "total";
+  // A report does not say when each link was busy.
+  view.gauge.unit = "flits";
+  at("unit").querySelector("[value=percent]").remove();
   at("measure").hidden = true;
+  document.querySelector("[name=measure][value=total]").checked = true;
   document.querySelector("[name=paint][value=barriers]").parentElement.hidden = true;
 }
 
-async function take(event, store, view, from) {
+async function take(event, { store, view, from, past, player }) {
+  // A daemon that was started again has another past.
+  if (event.full && event.t < past.ended) {
+    past.clear();
+    player.leave();
+  }
   store.take(event);
   view.dirty = true;
   const known = new Set(store.jobs.map(job => job.job));
@@ -89,19 +179,23 @@ async function take(event, store, view, from) {
   view.known = list;
 }
 
-function draw(view, panel, store) {
-  let texts = 0, shown = -1;
+function draw(view, panel, player, state) {
+  let texts = 0, shown = null, before = performance.now();
   const spin = at("spin");
   const frame = now => {
     if (spin.checked) {
       view.yaw += 0.004;
       view.dirty = true;
     }
+    player.pass(Math.min(200, now - before));
+    before = now;
     if (view.dirty) view.draw(now);
-    if (now - texts > TEXTS && !panel.held && shown !== store.changes && !document.hidden && !isSelecting()) {
-      [texts, shown] = [now, store.changes];
+    const { store } = view, news = `${store.replayed} ${store.changes}`;
+    if (now - texts > TEXTS && !panel.held && shown !== news && !document.hidden && !isSelecting()) {
+      [texts, shown] = [now, news];
       panel.show();
-      legend(view, store);
+      legend(view);
+      state.show();
       if (view.hover) at("tip").textContent = described(view, view.hover);
     }
     requestAnimationFrame(frame);
@@ -121,175 +215,88 @@ function isSelecting() {
   return selection !== null && !selection.isCollapsed && at("side").contains(selection.anchorNode);
 }
 
-function legend(view, store) {
-  const box = at("legend"), most = store.most(view.measure), rate = view.measure === "total" ? "" : "/s";
-  let bar = box.querySelector("canvas");
-  if (!bar) {
-    bar = document.createElement("canvas");
-    bar.width = 240;
-    bar.height = 10;
-    const scale = document.createElement("div");
-    scale.className = "scale";
-    scale.append(...[0, 1, 2].map(() => document.createElement("span")));
-    const title = document.createElement("p");
-    const sets = document.createElement("p");
-    sets.className = "sets";
-    sets.textContent = "ring: node of a job's set · hollow, broken ring: transit node";
-    box.append(sets, title, bar, scale);
-  }
-  box.querySelector(".sets").hidden = store.sets.size === 0;
-  const pen = bar.getContext("2d"), colours = view.scale;
-  colours.forEach((colour, i) => {
-    pen.fillStyle = colour;
-    pen.fillRect((i * 240) / colours.length, 0, 240 / colours.length + 1, 10);
-  });
-  const [low, middle, high] = box.querySelectorAll("span");
-  low.textContent = "0";
-  middle.textContent = most ? `${short(most / 4)}${rate}` : "";
-  high.textContent = most ? `${short(most)}${rate}` : "";
-  const what = view.measure === "total" ? "flits over a link, in total" : "flits over a link, now";
-  box.querySelector("p:not(.sets)").textContent = `${what}; colours by the square root, up to the busiest link`;
-}
-
-function wire(view, panel, choose) {
-  const canvas = at("view"), redraw = () => { view.dirty = true; };
+function wire(view, panel, player, network, choose) {
+  const canvas = at("view");
+  const again = () => {
+    view.dirty = true;
+    panel.show();
+    legend(view);
+    view.moved();
+  };
   for (const name of ["measure", "paint", "fourth"]) {
     for (const input of document.querySelectorAll(`input[name=${name}]`)) {
       input.addEventListener("change", () => {
         if (name === "fourth") view.fold(input.value);
         else view[name] = input.value;
-        redraw();
-        panel.show();
-        legend(view, panel.store);
+        if (name === "measure") view.measureChosen = true;
+        again();
       });
     }
   }
-  at("trees").addEventListener("change", () => { view.showTrees = at("trees").checked; redraw(); });
+  for (const name of ["unit", "scale"]) at(name).addEventListener("change", () => { view.gauge[name] = at(name).value; again(); });
+  at("idle").addEventListener("change", () => { view.hideIdle = at("idle").checked; again(); });
+  at("least").addEventListener("input", () => { view.least = Number(at("least").value); again(); });
+  at("trees").addEventListener("change", () => { view.showTrees = at("trees").checked; view.dirty = true; });
+  at("search").addEventListener("submit", event => {
+    event.preventDefault();
+    const words = at("words").value, what = words.trim() ? find(words, view, network) : null;
+    at("found").textContent = !words.trim() ? "" : what ? "" : `nothing is called ${words}; try 0,0,0 or pe 1`;
+    if (what) choose(what);
+  });
+  at("words").addEventListener("keydown", event => { if (event.key === "Escape") canvas.focus(); });
   // What is being pressed must not be put anew before it is let go.
   at("side").addEventListener("pointerdown", () => { panel.held = true; });
   for (const end of ["pointerup", "pointercancel"]) document.addEventListener(end, () => setTimeout(() => { panel.held = false; }));
-  at("whole").addEventListener("click", () => view.whole());
-  at("theme").addEventListener("click", () => theme(view, panel, view.theme === "dark" ? "light" : "dark"));
-  const kept = localStorage.getItem("angara-theme");
-  theme(view, panel, kept || (matchMedia("(prefers-color-scheme: light)").matches ? "light" : "dark"));
+  at("whole").addEventListener("click", () => { view.whole(); view.moved(); });
+  at("theme").addEventListener("click", () => theme(view, panel, view.theme === "dark" ? "light" : "dark", true));
+  const kept = themeKept();
+  theme(view, panel, kept || (matchMedia("(prefers-color-scheme: light)").matches ? "light" : "dark"), false);
+  printing(view, panel);
   mouse(canvas, view, choose);
-  keys(canvas, view, panel, choose);
+  keys(view, panel, player, choose);
 }
 
-function theme(view, panel, name) {
+/** The theme that was chosen; a file may have no memory. */
+function themeKept() {
+  try {
+    const kept = localStorage.getItem("angara-theme");
+    return kept === "dark" || kept === "light" ? kept : null;
+  } catch {
+    return null;
+  }
+}
+
+function theme(view, panel, name, keep) {
   document.documentElement.className = name;
   at("theme").textContent = name === "dark" ? "light" : "dark";
-  localStorage.setItem("angara-theme", name);
+  try {
+    if (keep) localStorage.setItem("angara-theme", name);
+  } catch {
+    // It holds for this page alone.
+  }
   view.setTheme(name);
   panel.show();
-  legend(view, panel.store);
+  legend(view);
 }
 
-function mouse(canvas, view, choose) {
-  const fingers = new Map();
-  let moved = 0;
-  const place = event => [event.offsetX, event.offsetY];
-  canvas.addEventListener("pointerdown", event => {
-    fingers.set(event.pointerId, place(event));
-    moved = 0;
-    canvas.setPointerCapture(event.pointerId);
-    canvas.classList.add("grabbed");
-  });
-  canvas.addEventListener("pointermove", event => {
-    const before = fingers.get(event.pointerId), now = place(event);
-    if (!before) return hover(view, now);
-    const [dx, dy] = [now[0] - before[0], now[1] - before[1]];
-    moved += Math.abs(dx) + Math.abs(dy);
-    if (fingers.size === 2) {
-      const [other] = [...fingers].filter(([id]) => id !== event.pointerId).map(([, at]) => at);
-      const far = point => Math.hypot(point[0] - other[0], point[1] - other[1]);
-      nearer(view, far(now) / (far(before) || 1));
-    } else if (event.shiftKey || event.buttons === 2) {
-      view.pan = [view.pan[0] + dx, view.pan[1] + dy];
-    } else {
-      turn(view, dx * 0.008, dy * 0.008);
-    }
-    fingers.set(event.pointerId, now);
-    view.dirty = true;
-  });
-  const up = event => {
-    fingers.delete(event.pointerId);
-    canvas.classList.remove("grabbed");
-    if (event.type === "pointerup" && moved < 5 && event.button === 0) choose(view.pick(...place(event)));
+/** Paper is light, whatever the screen is. */
+function printing(view, panel) {
+  let before = null;
+  const put = name => {
+    theme(view, panel, name, false);
+    view.draw(performance.now());
   };
-  canvas.addEventListener("pointerup", up);
-  canvas.addEventListener("pointercancel", up);
-  canvas.addEventListener("pointerleave", () => { view.hover = null; at("tip").hidden = true; view.dirty = true; });
-  canvas.addEventListener("contextmenu", event => event.preventDefault());
-  canvas.addEventListener("wheel", event => {
-    event.preventDefault();
-    nearer(view, Math.exp(-event.deltaY * 0.0012));
-  }, { passive: false });
-}
-
-/** What the tip says of a node or a link, as it is now. */
-function described(view, what) {
-  const { torus } = view;
-  if (what.kind === "node") {
-    const pes = view.peOf && view.peOf.get(what.node);
-    const member = view.setOf && view.setOf.get(what.node);
-    return `node ${torus.show(what.node)}${pes ? ` · PE ${pes.slice(0, 6).join(", ")}` : ""}${member && member.transit ? " · transit node" : ""}`;
-  }
-  const rate = view.measure === "total" ? "" : "/s";
-  return `${torus.show(nodeOf(what.link))} ${DIRECTIONS[directionOf(what.link)]} · ${view.store.down.has(what.link) ? "down" : `${short(view.value(what.link))} flits${rate}`}`;
-}
-
-function hover(view, [x, y]) {
-  const what = view.pick(x, y), tip = at("tip");
-  view.hover = what;
-  view.dirty = true;
-  tip.hidden = !what;
-  if (!what) return;
-  tip.textContent = described(view, what);
-  tip.style.left = `${Math.min(x + 14, view.canvas.clientWidth - 220)}px`;
-  tip.style.top = `${y + 16}px`;
-}
-
-function turn(view, yaw, pitch) {
-  view.yaw += yaw;
-  view.pitch = Math.max(-1.5, Math.min(1.5, view.pitch + pitch));
-  view.dirty = true;
-}
-
-function nearer(view, factor) {
-  view.zoom = Math.max(0.4, Math.min(30, view.zoom * factor));
-  view.dirty = true;
-}
-
-function keys(canvas, view, panel, choose) {
-  const { torus } = view;
-  const step = by => {
-    const chosen = view.chosen, node = !chosen ? (by > 0 ? -1 : 0) : chosen.kind === "node" ? chosen.node : nodeOf(chosen.link);
-    choose({ kind: "node", node: (node + by + torus.nodes) % torus.nodes });
+  const begin = () => {
+    if (before === null) before = view.theme;
+    put("light");
   };
-  const press = {
-    ArrowLeft: () => turn(view, -0.08, 0), ArrowRight: () => turn(view, 0.08, 0),
-    ArrowUp: () => turn(view, 0, -0.08), ArrowDown: () => turn(view, 0, 0.08),
-    "+": () => nearer(view, 1.15), "=": () => nearer(view, 1.15), "-": () => nearer(view, 1 / 1.15), 0: () => view.whole(),
-    n: () => step(1), p: () => step(-1), Escape: () => choose(null),
-    h: () => { const [link] = panel.store.hottest(view.measure, 1); if (link !== undefined) choose({ kind: "link", link }); },
-    m: () => document.querySelector("[name=measure]:not(:checked)").click(),
-    t: () => at("theme").click(), "?": () => at("keys").showModal(),
+  const end = () => {
+    if (before !== null) put(before);
+    before = null;
   };
-  document.addEventListener("keydown", event => {
-    if (event.ctrlKey || event.metaKey || event.altKey || at("keys").open) return;
-    const typed = event.target instanceof HTMLInputElement && event.key.startsWith("Arrow");
-    const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
-    if (key >= "1" && key <= "8" && view.chosen) {
-      const node = view.chosen.kind === "node" ? view.chosen.node : nodeOf(view.chosen.link);
-      if (torus.neighbour(node, key - 1) >= 0) choose({ kind: "link", link: linkOf(node, key - 1) });
-    } else if (press[key] && !typed) {
-      press[key]();
-    } else {
-      return;
-    }
-    event.preventDefault();
-  });
+  addEventListener("beforeprint", begin);
+  addEventListener("afterprint", end);
+  matchMedia("print").addEventListener("change", ({ matches }) => (matches ? begin() : end()));
 }
 
 start();

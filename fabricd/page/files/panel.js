@@ -2,7 +2,8 @@
 
 import { DIRECTIONS, directionOf, linkOf, nodeOf } from "./torus.js";
 import { named } from "./colours.js";
-import { short, inBytes, inTime, drawChart } from "./chart.js";
+import { percent } from "./legend.js";
+import { short, inBytes, inTime, seconds, drawChart } from "./chart.js";
 
 /** An element with attributes, and children that are texts or elements. */
 export function make(name, attributes, ...children) {
@@ -27,9 +28,24 @@ function rows(head, list) {
   return make("table", {}, make("thead", {}, top), make("tbody", {}, ...list.map(row => make("tr", {}, ...row.map((text, i) => cell("td", text, i))))));
 }
 
+/** Seconds of the present that charts show. */
+const SHOWN = 120;
+/** Milliseconds in which what would break something must be pressed again. */
+const SURE = 4000;
+/** Own faults that can be undone. */
+const UNDOS = 8;
+
 export class Panel {
-  constructor(view, store, from, network, choose) {
-    Object.assign(this, { view, store, from, network, choose });
+  constructor(view, store, from, network, past, choose) {
+    Object.assign(this, { view, store, from, network, past, choose });
+    this.player = null;
+    this.undos = [];
+    this.sure = null;
+    this.over = false;
+    this.list = [];
+    const traffic = document.getElementById("traffic");
+    traffic.addEventListener("pointerenter", () => { this.over = true; });
+    traffic.addEventListener("pointerleave", () => { this.over = false; });
     this.torus = store.torus;
     this.message = "";
     this.details = new Map();
@@ -52,10 +68,17 @@ export class Panel {
     this.showCollectives();
     this.showTrunks();
     this.showPlane();
-    if (focus) {
-      const again = document.querySelector(`[data-key="${CSS.escape(focus)}"]`);
-      if (again) again.focus();
-    }
+    if (focus) this.focus(focus);
+  }
+
+  /** A chart over what is known: of the part that is played, or of the last moments. */
+  chart(canvas, values, unit) {
+    const { player, past, view } = this, colour = view.scale[Math.floor(view.scale.length * 0.7)];
+    const at = player ? player.at : null;
+    if (at !== null) return drawChart(canvas, values, [player.start, player.end], { colours: view.colours, colour, unit, at, last: seconds(player.end - player.start) });
+    const all = past.range();
+    const last = past.isVirtual ? all[1] : this.store.t, first = past.isVirtual ? all[0] : last - SHOWN;
+    drawChart(canvas, values, [first, last], { colours: view.colours, colour, unit, last: past.isVirtual ? seconds(last - first) : "now" });
   }
 
   linkName(link) {
@@ -79,38 +102,63 @@ export class Panel {
     else this.showNode(chosen.node);
   }
 
-  order(label, spec, bad) {
-    const send = async () => {
-      this.message = "…";
-      this.showChosen();
-      try {
-        await this.from.fault(spec);
-        this.message = "";
-      } catch (refused) {
-        this.message = refused.message;
+  /** Has the daemon do it; `undo` is what takes it back. */
+  async send(spec, undo) {
+    this.message = "…";
+    this.showChosen();
+    try {
+      await this.from.fault(spec);
+      this.message = "";
+      if (undo) this.undos = [...this.undos.filter(one => one.undo !== undo), { spec, undo }].slice(-UNDOS);
+      else this.undos = this.undos.filter(one => one.undo !== spec && spec !== "all clear");
+    } catch (refused) {
+      this.message = refused.message;
+      this.undos = this.undos.filter(one => one.undo !== spec);
+    }
+    this.showChosen();
+    this.showFaults();
+  }
+
+  /** A button; of what would break something, it asks once more. */
+  order(label, spec, undo) {
+    const asks = Boolean(undo) && this.sure === spec;
+    const press = () => {
+      if (!undo || asks) {
+        this.sure = null;
+        return this.send(spec, undo);
       }
+      this.sure = spec;
+      setTimeout(() => {
+        if (this.sure === spec) this.sure = null;
+        this.showChosen();
+      }, SURE);
       this.showChosen();
+      this.focus(spec);
     };
-    return make("button", { type: "button", class: bad ? "bad" : undefined, "data-key": spec, "data-spec": spec, onclick: send }, label);
+    return make("button", { type: "button", class: undo ? "bad" : undefined, "data-key": spec, "data-spec": spec, onclick: press }, asks ? `${label}: press again` : label);
+  }
+
+  focus(key) {
+    const again = document.querySelector(`[data-key="${CSS.escape(key)}"]`);
+    if (again) again.focus();
   }
 
   orders(...buttons) {
-    if (this.from.finished) return null;
-    if (!this.from.control) return make("p", { class: "soft message" }, "To set faults, open the URL that `angara web` prints.");
-    return make("div", {}, make("div", { class: "row" }, ...buttons), this.message ? make("p", { class: "bad message" }, this.message) : null);
+    if (this.from.finished || this.store.replayed) return null;
+    if (!this.from.control) return make("p", { class: "soft message" }, "To set faults, open the URL that `angara web --faults` prints.");
+    return make("div", {}, make("div", { class: "row" }, ...buttons), this.message ? make("p", { class: "bad message", role: "alert" }, this.message) : null);
   }
 
   showLink(link) {
     const { store, torus } = this, to = torus.neighbour(nodeOf(link), directionOf(link)), site = `link ${this.linkName(link)}`;
     const errors = store.errors.get(link) || [0, 0, 0, 0], down = store.down.has(link);
-    const figures = [
-      ["packets", short(store.packets[link]), ""],
-      ["flits", short(store.flits[link]), this.from.finished ? "" : `${short(store.rate[link])}/s`],
-      ["payload", inBytes(store.bytes[link]), this.from.finished ? "" : `${inBytes(store.byteRate[link])}/s`],
-      ["CRC errors", short(errors[0]), ""],
-      ["replays", short(errors[1]), ""],
-    ];
-    const { classes, channels } = this.details.get(link) || { classes: [], channels: [] };
+    const nowToo = !this.from.finished && !store.replayed, figures = [["flits", short(store.flits[link]), this.from.finished ? "" : `${short(store.rate[link])}/s`]];
+    if (!this.from.finished) figures.push(["of the link's rate", "", percent(store.rate[link] / this.view.gauge.full)]);
+    if (!store.replayed) {
+      figures.push(["packets", short(store.packets[link]), ""], ["payload", inBytes(store.bytes[link]), nowToo ? `${inBytes(store.byteRate[link])}/s` : ""]);
+      figures.push(["CRC errors", short(errors[0]), ""], ["replays", short(errors[1]), ""]);
+    }
+    const { classes, channels } = (!store.replayed && this.details.get(link)) || { classes: [], channels: [] };
     const kinds = classes.filter(row => row.load.flits > 0).map(row => [row.class, short(row.load.packets), short(row.load.flits), inBytes(row.load.bytes)]);
     const lanes = channels.map(row => [row.vc, `${row.slots} of ${row.of}`, short(row.packets), short(row.flits)]);
     const faults = this.faultsOf(site);
@@ -118,41 +166,41 @@ export class Panel {
     this.fill("chosen", "Link",
       make("p", { class: "big" }, `${this.linkName(link)} → `, this.nodeButton(to)),
       make("p", { class: down ? "bad" : "soft" }, down ? "down" : faults.length ? `up, with ${faults.join(", ")}` : "up"),
-      rows(["", ">total", ">now"], figures),
+      rows(["", store.replayed ? ">so far" : ">total", store.replayed ? ">then" : ">now"], figures),
       this.from.finished ? null : chart,
       lanes.length ? rows(["channel", ">slots in use", ">packets", ">flits"], lanes) : null,
       kinds.length ? rows(["class", ">packets", ">flits", ">payload"], kinds) : null,
       make("p", { class: "soft" }, "back: ", this.linkButton(torus.opposite(link))),
       this.orders(
-        down ? this.order("Mend", `${site} up`) : this.order("Cut the cable", `${site} down`, true),
-        this.order("Corrupt 1 %", `${site} corrupt=1%`, true),
+        down ? this.order("Mend", `${site} up`) : this.order("Cut the cable", `${site} down`, `${site} up`),
+        this.order("Corrupt 1 %", `${site} corrupt=1%`, `${site} clear`),
         faults.length ? this.order("Clear", `${site} clear`) : null,
       ));
-    drawChart(chart, store.history(link), this.view.colours, this.view.scale[Math.floor(this.view.scale.length * 0.7)], "flits/s");
+    if (!this.from.finished) this.chart(chart, this.past.of(link), "flits/s");
   }
 
   showNode(node) {
     const { store, torus } = this, site = `node ${torus.show(node)}`;
     const links = DIRECTIONS.map((_, d) => linkOf(node, d)).filter(link => torus.neighbour(node, directionOf(link)) >= 0);
     const list = links.map(link => {
-      const back = torus.opposite(link);
-      const state = store.down.has(link) ? make("span", { class: "bad" }, "down") : this.view.measure === "total" ? short(store.flits[link]) : `${short(store.rate[link])}/s`;
-      return [this.linkButton(link), state, this.view.measure === "total" ? short(store.flits[back]) : `${short(store.rate[back])}/s`];
+      const down = store.down.has(link) ? make("span", { class: "bad" }, "down") : null;
+      return [this.linkButton(link), down || this.carried(link), this.carried(torus.opposite(link))];
     });
-    const pes = store.pesOn(node).map(({ job, pes }) => make("p", {}, swatch(named(job.job)), `${job.name}: PE ${pes.slice(0, 12).join(", ")}${pes.length > 12 ? "…" : ""}`));
+    const pes = store.pesOn(node).map(({ job, pes }) => make("p", {}, swatch(named(job.job)), `job ${job.job}, ${job.name}: PE ${pes.slice(0, 64).join(", ")}${pes.length > 64 ? ` and ${pes.length - 64} more` : ""}`));
     const member = this.view.setOf && this.view.setOf.get(node), whose = member && store.jobs.find(job => job.job === member.job);
     const set = whose ? make("p", {}, swatch(named(member.job)), `${member.transit ? "transit node of" : "in"} the set of job ${member.job}, ${whose.name}`) : null;
     const host = this.network.owners.length ? this.network.hosts[this.network.owners[node]] : this.network.hosts[0];
     const dead = links.length > 0 && links.every(link => store.down.has(link));
     this.fill("chosen", "Node",
       make("p", { class: "big" }, torus.show(node)),
+      dead ? make("p", { class: "bad" }, "out of service") : null,
       make("p", { class: "soft" }, `node ${node}${host ? ` of ${host}` : ""}${store.barriers[node] ? ` · ${short(store.barriers[node])} barriers, the latest in ${store.phases[node]} phases` : ""}`),
       set,
       ...pes,
-      rows(["link", ">flits out", ">flits in"], list),
+      rows(["link", ">out", ">in"], list),
       this.orders(
-        dead ? this.order("Bring it back", `${site} up`) : this.order("Take it down", `${site} down`, true),
-        this.order("Drop 1 %", `${site} drop=1%`, true),
+        dead ? this.order("Bring it back", `${site} up`) : this.order("Take it down", `${site} down`, `${site} up`),
+        this.order("Drop 1 %", `${site} drop=1%`, `${site} clear`),
         this.faultsOf(site).length ? this.order("Clear", `${site} clear`) : null,
       ));
   }
@@ -161,29 +209,53 @@ export class Panel {
     return this.store.faults.filter(fault => fault.startsWith(`${site} `)).map(fault => fault.slice(site.length + 1));
   }
 
+  /** What a link carries, in the unit that was chosen. */
+  carried(link) {
+    return this.view.gauge.text(this.view.value(link), this.view.measure === "total");
+  }
+
   showTraffic() {
-    const { store, view } = this, finished = this.from.finished;
-    const hot = store.hottest(view.measure, 6);
-    const list = hot.map(link => [this.linkButton(link), view.measure === "total" ? short(store.flits[link]) : `${short(store.rate[link])}/s`, view.measure === "total" ? inBytes(store.bytes[link]) : `${inBytes(store.byteRate[link])}/s`]);
-    const chart = make("canvas", { class: "chart" });
-    this.fill("traffic", view.measure === "total" ? "Links that carried most" : "Links that carry most",
-      hot.length ? rows(["link", ">flits", ">payload"], list) : make("p", { class: "soft" }, finished || view.measure === "total" ? "No link has carried anything." : "No link carries anything now."),
+    const { store, view } = this, finished = this.from.finished, total = view.measure === "total";
+    // While the mouse is here, no row moves away from under it.
+    if (!this.over || !this.list.length || this.listed !== `${total} ${store.replayed}`) this.list = store.hottest(view.measure, 6);
+    this.listed = `${total} ${store.replayed}`;
+    const list = this.list.map(link => [this.linkButton(link), this.carried(link), store.replayed ? short(view.value(link)) : total ? inBytes(store.bytes[link]) : `${inBytes(store.byteRate[link])}/s`]);
+    const chart = make("canvas", { class: "chart", role: "img", "aria-label": "Bytes a second on all links over time" });
+    const none = finished || total ? "No link has carried anything." : store.replayed ? "No link carries anything at this moment." : "No link carries anything now.";
+    this.fill("traffic", total ? "Links that carried most" : store.replayed ? "Links that carry most, then" : "Links that carry most",
+      list.length ? rows(["link", total ? ">carried" : ">load", store.replayed ? ">flits/s" : ">payload"], list) : make("p", { class: "soft" }, none),
       finished ? null : chart);
-    drawChart(chart, store.totals, view.colours, view.scale[Math.floor(view.scale.length * 0.7)], "B/s on all links");
+    if (!finished) this.chart(chart, this.past.totals(), "B/s on all links");
   }
 
   showJobs() {
-    const { jobs } = this.store, sets = jobs.some(job => job.set);
-    if (!jobs.length) return this.fill("jobs", "Jobs", make("p", { class: "soft" }, "No job runs."));
-    const set = job => (job.set ? `${job.set.nodes}${job.set.transit ? ` + ${job.set.transit} transit` : ""}` : "none");
-    const list = jobs.map(job => [make("span", {}, swatch(named(job.job)), job.name), job.attached === job.pes ? `${job.pes}` : `${job.attached} of ${job.pes}`, job.path, ...(sets ? [set(job)] : [])]);
-    this.fill("jobs", this.from.finished ? "Job" : "Jobs", rows(["job", ">PEs", ">path", ...(sets ? [">nodes of its own"] : [])], list));
+    const { jobs, replayed } = this.store, { finished } = this.from;
+    const ended = finished || replayed ? [] : this.past.jobs.filter(job => job.to !== null && !jobs.some(one => one.job === job.job)).slice(-5).reverse();
+    if (!jobs.length && !ended.length) return this.fill("jobs", "Jobs", make("p", { class: "soft" }, replayed ? "No job ran." : "No job runs."));
+    const number = job => make("span", {}, swatch(named(job.job)), finished ? "" : `${job.job}`);
+    const pes = job => (job.ended ? `${job.pes}, ended` : job.attached === job.pes ? `${job.pes}` : `${job.attached} of ${job.pes}`);
+    const lasted = job => {
+      const known = job.ended && this.past.jobs.find(one => one.job === job.job);
+      return seconds(known && known.to !== null ? known.to - known.from : finished ? job.age_s : Math.round(job.age_s));
+    };
+    const list = jobs.map(job => [number(job), job.name, finished ? "" : `${job.uid}`, lasted(job), pes(job)]);
+    const gone = ended.map(job => [number(job), job.name, `${job.uid}`, seconds(job.to - job.from), `${job.pes}, ended`]);
+    const set = job => job.set && make("p", { class: "soft" }, `${finished ? "" : `job ${job.job}: `}${job.set.nodes}${job.set.transit ? ` + ${job.set.transit} transit` : ""} nodes of its own`);
+    const paths = jobs.filter(job => job.path).map(job => `${finished ? "" : `${job.job}: `}${job.path}`).join(", ");
+    const children = [rows(["job", "name", finished ? "" : ">user", finished ? ">lasted" : ">age", ">PEs"], [...list, ...gone]), ...jobs.map(set)];
+    if (paths) children.push(make("p", { class: "soft" }, `path ${paths}`));
+    if (jobs.some(job => job.attached === job.pes) && finished) children.push(make("p", { class: "soft" }, `${jobs[0].pes} PEs`));
+    this.fill("jobs", finished ? "Job" : replayed ? "Jobs, then" : "Jobs", ...children.filter(Boolean));
   }
 
   showFaults() {
-    const clear = this.from.control && this.store.faults.length ? make("div", { class: "row" }, this.order("Clear all", "all clear")) : null;
-    const list = this.store.faults.slice(0, 20).map(fault => make("p", {}, fault));
-    if (list.length) this.fill("faults", "Faults", ...list, ...(clear ? [clear] : []));
+    const { faults, replayed } = this.store, may = this.from.control && !replayed;
+    const undo = one => make("button", { type: "button", "data-key": `undo ${one.undo}`, onclick: () => this.send(one.undo, null) }, `Undo ${one.spec}`);
+    const buttons = may ? this.undos.map(undo) : [];
+    if (may && faults.length) buttons.push(this.order("Clear all", "all clear"));
+    const list = faults.slice(0, 20).map(fault => make("p", {}, fault));
+    if (faults.length > 20) list.push(make("p", { class: "soft" }, `and ${faults.length - 20} more`));
+    if (list.length || buttons.length) this.fill("faults", "Faults", ...list, buttons.length ? make("div", { class: "row" }, ...buttons) : null);
     else this.fill("faults", "");
   }
 
@@ -209,7 +281,7 @@ export class Panel {
 
   showPlane() {
     const { plane, planeRate } = this.store;
-    if (!plane || this.from.finished) return this.fill("plane", "");
+    if (!plane || this.from.finished || this.store.replayed) return this.fill("plane", "");
     const list = [
       ["of a core", planeRate ? `${(100 * planeRate.cpu).toFixed(0)} %` : "…"],
       ["network events", planeRate ? `${short(planeRate.events)}/s` : "…"],

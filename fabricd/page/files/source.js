@@ -14,9 +14,12 @@ export class Daemon {
   }
 
   async open() {
-    const token = new URLSearchParams(location.hash.slice(1)).get("token");
+    const said = new URLSearchParams(location.hash.slice(1)), token = said.get("token");
+    said.delete("token");
+    // What the address says of the view; the token does not stay in it.
+    this.place = `${said}`;
     if (token) {
-      history.replaceState(null, "", location.pathname);
+      history.replaceState(null, "", location.pathname + (this.place ? `#${this.place}` : ""));
       sessionStorage.setItem("token", token);
     }
     this.token = sessionStorage.getItem("token");
@@ -84,6 +87,11 @@ export class Daemon {
     return JSON.parse(await this.get(`/api/job/${number}/set`));
   }
 
+  /** What is kept of the past after a frame, and after a time in milliseconds. */
+  async past(after, since) {
+    return JSON.parse(await this.get(`/api/past/${after}/${since}`));
+  }
+
   async link(link) {
     return JSON.parse(await this.get(`/api/link/${nodeOf(link)}/${directionOf(link)}`));
   }
@@ -108,6 +116,10 @@ export class Recorded {
   listen(take, state) {
     take(this.data.event);
     state("finished");
+  }
+
+  async past() {
+    return { frames: [], steps: [], jobs: [], changes: [], more: false };
   }
 
   async job() {

@@ -1,11 +1,7 @@
-// What is known of the network: totals, rates of the last moment, and of the last minutes.
+// What is known of the network: totals, and rates of the last moment.
 
 import { linkOf } from "./torus.js";
 
-/** Seconds that rates of links are kept for, at most. */
-const HISTORY = 300;
-/** Numbers that are kept for this, at most. */
-const HISTORY_MAX = 6e6;
 /** Rates are those of so many seconds. */
 const WINDOW = 0.8;
 
@@ -23,10 +19,6 @@ export class Store {
     this.barriers = new Float64Array(torus.nodes);
     this.phases = new Uint32Array(torus.nodes);
     this.pulses = new Float64Array(torus.nodes);
-    this.depth = Math.max(30, Math.min(HISTORY, Math.floor(HISTORY_MAX / links)));
-    this.past = new Float32Array(links * this.depth);
-    this.seconds = 0;
-    this.last = null;
     this.marks = [];
     this.jobs = [];
     this.placements = new Map();
@@ -37,9 +29,12 @@ export class Store {
     this.trunks = null;
     this.plane = null;
     this.planeRate = null;
-    this.totals = [];
+    // Virtual time, in seconds, if the network has one.
+    this.time = null;
+    this.replayed = false;
     this.t = 0;
     this.changes = 0;
+    this.began = null;
   }
 
   /** Takes an event of the daemon. */
@@ -76,6 +71,7 @@ export class Store {
     }
     this.plane = event.plane;
     this.t = event.t;
+    this.time = event.ps === undefined ? null : event.ps / 1e12;
     this.measure();
     this.changes++;
   }
@@ -84,57 +80,35 @@ export class Store {
     for (const figures of [this.packets, this.flits, this.bytes, this.rate, this.byteRate]) figures.fill(0);
     this.errors.clear();
     this.marks = [];
-    this.last = null;
+    this.began = null;
   }
 
   /** What a link has carried when it is heard of first, as one of another host, is no rate. */
   meet(links) {
-    for (const link of links) {
-      for (const mark of this.marks) [mark.flits[link], mark.bytes[link]] = [this.flits[link], this.bytes[link]];
-      if (this.last) {
-        this.last.flits[link] = this.flits[link];
-        this.last.bytes += this.bytes[link];
-      }
-    }
+    for (const link of links) for (const mark of this.marks) [mark.flits[link], mark.bytes[link]] = [this.flits[link], this.bytes[link]];
   }
 
-  /** Rates over the last moment, and once a second a line of history. */
+  /** Rates over the last moment: in the network's own time, if it has one. */
   measure() {
     const marks = this.marks;
-    marks.push({ t: this.t, flits: this.flits.slice(), bytes: this.bytes.slice() });
+    if (this.began === null) this.began = this.time ?? this.t;
+    marks.push({ t: this.t, time: this.time ?? this.t, flits: this.flits.slice(), bytes: this.bytes.slice() });
     while (marks.length > 2 && this.t - marks[1].t >= WINDOW) marks.shift();
-    const first = marks[0], over = this.t - first.t;
-    if (over > 0) {
-      for (let i = 0; i < this.rate.length; i++) {
-        // Another host's daemon that was started again counts from 0.
-        this.rate[i] = Math.max(0, this.flits[i] - first.flits[i]) / over;
-        this.byteRate[i] = Math.max(0, this.bytes[i] - first.bytes[i]) / over;
-      }
+    const first = marks[0], over = (this.time ?? this.t) - first.time;
+    for (let i = 0; i < this.rate.length; i++) {
+      // Another host's daemon that was started again counts from 0.
+      this.rate[i] = over > 0 ? Math.max(0, this.flits[i] - first.flits[i]) / over : 0;
+      this.byteRate[i] = over > 0 ? Math.max(0, this.bytes[i] - first.bytes[i]) / over : 0;
     }
-    if (!this.last) this.last = { t: this.t, flits: this.flits.slice(), bytes: sum(this.bytes) };
-    if (this.t - this.last.t >= 1) {
-      const gone = this.t - this.last.t, at = (this.seconds % this.depth) * this.rate.length;
-      for (let i = 0; i < this.rate.length; i++) this.past[at + i] = Math.max(0, this.flits[i] - this.last.flits[i]) / gone;
-      const bytes = sum(this.bytes);
-      this.totals.push((bytes - this.last.bytes) / gone);
-      if (this.totals.length > this.depth) this.totals.shift();
-      this.last = { t: this.t, flits: this.flits.slice(), bytes };
-      this.seconds++;
-    }
-  }
-
-  /** Flits a second of a link over the last minutes. */
-  history(link) {
-    const from = Math.max(0, this.seconds - this.depth), line = [];
-    for (let s = from; s < this.seconds; s++) line.push(this.past[(s % this.depth) * this.rate.length + link]);
-    return line;
   }
 
   /** The largest of what links show. */
   most(measure) {
+    if (this.largest && this.largest.of === `${this.changes} ${measure}`) return this.largest.most;
     const figures = measure === "total" ? this.flits : this.rate;
     let most = 0;
     for (let i = 0; i < figures.length; i++) if (figures[i] > most) most = figures[i];
+    this.largest = { of: `${this.changes} ${measure}`, most };
     return most;
   }
 
@@ -162,10 +136,4 @@ export class Store {
     }
     return found;
   }
-}
-
-function sum(figures) {
-  let total = 0;
-  for (let i = 0; i < figures.length; i++) total += figures[i];
-  return total;
 }

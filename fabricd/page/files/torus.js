@@ -27,6 +27,15 @@ export class Torus {
     return this.coords(node).join(",");
   }
 
+  /** The node that coordinates or a number name, or -1. */
+  nodeAt(text) {
+    const parts = String(text).split(",").map(part => part.trim());
+    if (!parts.every(part => /^\d{1,6}$/.test(part))) return -1;
+    if (parts.length === 1 && this.dims.length > 1) return Number(parts[0]) < this.nodes ? Number(parts[0]) : -1;
+    if (parts.length !== this.dims.length || parts.some((part, d) => Number(part) >= this.dims[d])) return -1;
+    return parts.reduce((node, part, d) => node + Number(part) * this.strides[d], 0);
+  }
+
   /** The node at the far end of a link, or -1. */
   neighbour(node, direction) {
     const d = direction & 3;

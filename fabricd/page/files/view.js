@@ -1,16 +1,28 @@
 // The picture: a camera around the torus, drawn on a canvas.
 
-import { directionOf, halves, nodeOf, places } from "./torus.js";
+import { directionOf, halves, linkOf, nodeOf, places, DIRECTIONS } from "./torus.js";
 import { scale, grounds, named, BUCKETS } from "./colours.js";
 
 /** From so many nodes on they are drawn as squares, without order. */
 const MANY = 600;
 const PULSE = 700;
+const HIDDEN = 255;
+/** Kinds of faults that leave a link or node up, and the letter of each. */
+const LETTERS = { corrupt: "c", drop: "d", delay: "t", jitter: "t", rate: "r" };
 const FOV = 0.42;
 
+/** PEs of a node in a few characters: one, a row of them, or the first and how many more. */
+function label(pes, jobs) {
+  if (jobs && jobs.length > 1) return `${jobs.length} jobs`;
+  if (pes.length === 1) return `${pes[0]}`;
+  const isRow = pes.every((pe, i) => pe === pes[0] + i);
+  return isRow ? `${pes[0]}–${pes.at(-1)}` : `${pes[0]} +${pes.length - 1}`;
+}
+
 export class View {
-  constructor(canvas, store) {
+  constructor(canvas, store, gauge) {
     this.canvas = canvas;
+    this.gauge = gauge;
     this.pen = canvas.getContext("2d", { alpha: false });
     this.store = store;
     this.torus = store.torus;
@@ -22,12 +34,19 @@ export class View {
     this.paint = "jobs";
     this.fourth = "unfolded";
     this.showTrees = false;
+    // Links below this part of the scale are not drawn.
+    this.least = 0;
+    this.hideIdle = false;
     this.owners = null;
     this.chosen = null;
     this.hover = null;
     this.dirty = true;
     this.frames = 0;
     this.spent = 0;
+    // Called when something of the view has changed that an address may tell.
+    this.moved = () => {};
+    this.marked = [];
+    this.dead = new Set();
     this.setTheme("dark");
     this.fold("unfolded");
   }
@@ -98,9 +117,9 @@ export class View {
     }
   }
 
-  /** 0: idle, 1 to BUCKETS: from little to much; on a scale of square roots. */
+  /** 0: idle, 1 to BUCKETS: from little to much. */
   bucket(value, most) {
-    return value > 0 && most > 0 ? 1 + Math.min(BUCKETS - 1, Math.floor(BUCKETS * Math.sqrt(value / most))) : 0;
+    return value > 0 && most > 0 ? 1 + Math.min(BUCKETS - 1, Math.floor(BUCKETS * this.gauge.part(value, most))) : 0;
   }
 
   value(link) {
@@ -118,6 +137,7 @@ export class View {
     if (this.paint === "barriers") {
       return this.store.barriers[node] > 0 ? this.scale[Math.min(BUCKETS - 1, 4 + this.store.phases[node] * 3)] : this.colours.node;
     }
+    if (this.dead && this.dead.has(node)) return this.colours.bad;
     if (this.owners && this.paint === "hosts") return named(this.owners[node]);
     if (this.paint === "hosts") return named(0);
     const member = this.setOf && this.setOf.get(node), job = this.jobOf && this.jobOf.get(node);
@@ -128,11 +148,14 @@ export class View {
   /** Which job has PEs on which node, by its place in the list, and which node belongs to which job's set. */
   placed() {
     this.jobOf = new Map();
+    this.jobsOf = new Map();
     this.peOf = new Map();
     this.store.jobs.forEach(job => {
       const nodes = this.store.placements.get(job.job) || [];
       nodes.forEach((node, pe) => {
         if (!this.jobOf.has(node)) this.jobOf.set(node, job.job);
+        if (!this.jobsOf.has(node)) this.jobsOf.set(node, []);
+        if (!this.jobsOf.get(node).includes(job.job)) this.jobsOf.get(node).push(job.job);
         if (!this.peOf.has(node)) this.peOf.set(node, []);
         this.peOf.get(node).push(pe);
       });
@@ -156,11 +179,14 @@ export class View {
     this.project();
     pen.fillStyle = colours.ground;
     pen.fillRect(0, 0, canvas.width, canvas.height);
+    this.readFaults();
     this.drawLinks();
     if (this.showTrees) this.drawTrees();
     this.drawNodes();
+    this.drawAxes();
     this.drawPulses(now);
     this.drawChosen();
+    this.drawMarks();
     this.frames++;
     this.spent = this.spent * 0.9 + (performance.now() - begun) * 0.1;
     canvas.dataset.frames = this.frames;
@@ -172,8 +198,10 @@ export class View {
     const most = store.most(this.measure), used = new Uint32Array(BUCKETS + 2), down = BUCKETS + 1;
     for (let i = 0; i < count; i++) {
       const link = half.links[i];
-      const b = store.down.size && store.down.has(link) ? down : this.bucket(this.value(link), most);
+      const isDown = store.down.size && store.down.has(link), value = isDown ? 0 : this.value(link);
+      const b = isDown ? down : this.isHidden(value, most) ? HIDDEN : this.bucket(value, most);
       buckets[i] = b;
+      if (b === HIDDEN) continue;
       used[b]++;
     }
     const thin = Math.max(0.6, Math.min(5 * this.ratio, this.unit * 0.055));
@@ -192,6 +220,91 @@ export class View {
       if (b === down) pen.setLineDash([thin * 1.6, thin * 2]);
       pen.stroke();
       pen.setLineDash([]);
+    }
+  }
+
+  /** Not to be drawn: idle, or below what was chosen. */
+  isHidden(value, most) {
+    return (this.hideIdle && !(value > 0)) || (this.least > 0 && this.gauge.part(value, most) < this.least);
+  }
+
+  /** A node that no job has anything on, and that works. */
+  isIdle(node) {
+    return !(this.jobOf && this.jobOf.has(node)) && !(this.setOf && this.setOf.has(node)) && !this.dead.has(node);
+  }
+
+  /** Reads faults as people write them: `link 0,0,0 +X corrupt=1%`, `node 0,0,0 down`. */
+  readFaults() {
+    const { faults } = this.store;
+    if (this.faults === faults) return;
+    this.faults = faults;
+    this.marked = [];
+    this.dead = new Set();
+    const letters = kinds => [...new Set(kinds.map(kind => LETTERS[kind.split("=")[0]]).filter(Boolean))].join("");
+    for (const fault of faults) {
+      const [site, at, ...more] = fault.split(/\s+/), node = this.torus.nodeAt(at);
+      if (node < 0) continue;
+      const direction = site === "link" ? DIRECTIONS.indexOf(more.shift()) : -1;
+      if (site === "node" && more.includes("down")) this.dead.add(node);
+      const text = letters(more);
+      if (!text) continue;
+      if (site === "node") this.marked.push({ kind: "node", node, text });
+      else if (direction >= 0 && this.torus.neighbour(node, direction) >= 0) this.marked.push({ kind: "link", link: linkOf(node, direction), text });
+    }
+  }
+
+  /** Crosses on nodes that are out of service, letters on what is impaired. */
+  drawMarks() {
+    const { pen, nodeScreen, ratio } = this, size = Math.max(4 * ratio, this.nodeSize());
+    pen.strokeStyle = this.colours.bad;
+    pen.lineWidth = Math.max(2 * ratio, size * 0.22);
+    pen.beginPath();
+    for (const node of this.dead) {
+      const x = nodeScreen[3 * node], y = nodeScreen[3 * node + 1], r = size * 0.8;
+      pen.moveTo(x - r, y - r);
+      pen.lineTo(x + r, y + r);
+      pen.moveTo(x - r, y + r);
+      pen.lineTo(x + r, y - r);
+    }
+    pen.stroke();
+    pen.textAlign = "center";
+    pen.textBaseline = "middle";
+    for (const mark of this.marked) {
+      // Beside the number of a node, not on it.
+      const aside = mark.kind === "node" ? size * 0.8 : 0, [x, y] = this.where(mark).map((v, i) => v * ratio + (i ? -aside : aside));
+      const r = Math.max(6 * ratio, Math.min(9 * ratio, size * 0.7));
+      pen.beginPath();
+      pen.arc(x, y, r, 0, 7);
+      pen.fillStyle = this.colours.warn;
+      pen.fill();
+      pen.fillStyle = this.colours.ground;
+      pen.font = `700 ${Math.round(r * 1.3)}px system-ui, 'DejaVu Sans', sans-serif`;
+      pen.fillText(mark.text, x, y + r * 0.05);
+    }
+  }
+
+  /** Where the coordinates grow, at the lower right. */
+  drawAxes() {
+    const { pen, canvas, ratio } = this, long = 30 * ratio, ox = canvas.width - 88 * ratio, oy = canvas.height - 56 * ratio;
+    const cy = Math.cos(this.yaw), sy = Math.sin(this.yaw), cp = Math.cos(this.pitch), sp = Math.sin(this.pitch);
+    // Coordinates of the 4th dimension grow from block to block, or across the place that its nodes share.
+    const axes = [["X", 1, 0, 0], ["Y", 0, -1, 0], ["Z", 0, 0, 1], ["W", ...(this.fourth === "nested" ? [0.6, 0.6, 0.6] : [1.75, 0, 0])]];
+    pen.font = `600 ${12 * ratio}px system-ui, 'DejaVu Sans', sans-serif`;
+    pen.textAlign = "center";
+    pen.textBaseline = "middle";
+    pen.lineWidth = 1.5 * ratio;
+    pen.strokeStyle = this.colours.soft;
+    pen.fillStyle = this.colours.text;
+    for (const [letter, x, y, z] of axes.slice(0, this.torus.dims.length)) {
+      const dx = cy * x + sy * z, dy = -(cp * y - sp * (-sy * x + cy * z));
+      // Blocks stand beside each other where X grows, too: a line of its own.
+      const lower = letter === "W" && this.fourth !== "nested" ? oy + 16 * ratio : oy;
+      pen.beginPath();
+      pen.moveTo(ox, lower);
+      pen.lineTo(ox + long * dx, lower + long * dy);
+      pen.stroke();
+      const away = 1 + (10 * ratio) / (long * Math.max(0.25, Math.hypot(dx, dy)));
+      pen.fillText(letter, ox + long * dx * away, lower + long * dy * away);
     }
   }
 
@@ -228,6 +341,7 @@ export class View {
     if (torus.nodes > MANY) {
       const byColour = new Map();
       for (let n = 0; n < torus.nodes; n++) {
+        if (this.hideIdle && this.isIdle(n)) continue;
         const colour = this.nodeColour(n);
         if (!byColour.has(colour)) byColour.set(colour, []);
         byColour.get(colour).push(n);
@@ -243,23 +357,39 @@ export class View {
     pen.textAlign = "center";
     pen.textBaseline = "middle";
     for (const n of order) {
+      if (this.hideIdle && this.isIdle(n)) continue;
       const x = nodeScreen[3 * n], y = nodeScreen[3 * n + 1], r = size * (1 - 0.22 * (nodeScreen[3 * n + 2] / this.radius));
       pen.beginPath();
       pen.arc(x, y, r, 0, 7);
-      pen.fillStyle = this.nodeColour(n);
+      const isDead = this.dead.has(n), jobs = this.paint === "jobs" && this.jobsOf && this.jobsOf.get(n);
+      pen.fillStyle = isDead ? this.colours.ground : this.nodeColour(n);
       pen.fill();
+      if (!isDead && jobs && jobs.length > 1) this.drawShares(jobs, x, y, r);
       pen.lineWidth = Math.max(1, r * 0.12);
-      pen.strokeStyle = this.colours.ground;
+      pen.strokeStyle = isDead ? this.colours.bad : this.colours.ground;
+      pen.beginPath();
+      pen.arc(x, y, r, 0, 7);
       pen.stroke();
       const member = this.setOf && this.setOf.get(n);
       if (member) this.drawMember(member, x, y, r * 1.22);
       const pes = this.peOf && this.peOf.get(n);
       if (r < 9 * this.ratio || !pes || this.paint !== "jobs") continue;
-      const text = pes.length === 1 ? `${pes[0]}` : `${pes[0]}…`;
+      const text = label(pes, jobs);
       pen.fillStyle = "#10151b";
-      pen.font = `600 ${Math.round(Math.min(r * 1.0, 14 * this.ratio))}px system-ui, 'DejaVu Sans', sans-serif`;
+      pen.font = `600 ${Math.round(Math.min((r * 2.4) / Math.max(2.4, text.length), 14 * this.ratio))}px system-ui, 'DejaVu Sans', sans-serif`;
       pen.fillText(text, x, y + r * 0.06);
     }
+  }
+
+  /** A node that several jobs have PEs on has a sector for each. */
+  drawShares(jobs, x, y, r) {
+    jobs.forEach((job, i) => {
+      this.pen.beginPath();
+      this.pen.moveTo(x, y);
+      this.pen.arc(x, y, r, (2 * Math.PI * i) / jobs.length, (2 * Math.PI * (i + 1)) / jobs.length);
+      this.pen.fillStyle = named(job);
+      this.pen.fill();
+    });
   }
 
   /** Nodes of a set have a ring in their job's colour; one that only passes packets on has a broken one, and is hollow. */
@@ -341,13 +471,14 @@ export class View {
     let best = null, nearest = Infinity;
     for (let n = 0; n < this.torus.nodes; n++) {
       const away = Math.hypot(nodeScreen[3 * n] - x, nodeScreen[3 * n + 1] - y);
-      if (away > reach) continue;
+      if (away > reach || (this.hideIdle && this.isIdle(n))) continue;
       const rank = nodeScreen[3 * n + 2] + away / 1e3;
       if (rank < nearest) [nearest, best] = [rank, { kind: "node", node: n }];
     }
     if (best) return best;
     let least = 7 * this.ratio;
     for (let i = 0; i < half.links.length; i++) {
+      if (this.buckets[i] === HIDDEN) continue;
       const ax = screen[4 * i], ay = screen[4 * i + 1], dx = screen[4 * i + 2] - ax, dy = screen[4 * i + 3] - ay;
       const part = Math.max(0, Math.min(1, ((x - ax) * dx + (y - ay) * dy) / (dx * dx + dy * dy || 1)));
       const away = Math.hypot(ax + part * dx - x, ay + part * dy - y);

@@ -32,7 +32,12 @@ pub const FILES: &[File] = &[
     file("store.js", SCRIPT, include_str!("../files/store.js")),
     file("view.js", SCRIPT, include_str!("../files/view.js")),
     file("chart.js", SCRIPT, include_str!("../files/chart.js")),
+    file("past.js", SCRIPT, include_str!("../files/past.js")),
+    file("legend.js", SCRIPT, include_str!("../files/legend.js")),
     file("panel.js", SCRIPT, include_str!("../files/panel.js")),
+    file("player.js", SCRIPT, include_str!("../files/player.js")),
+    file("input.js", SCRIPT, include_str!("../files/input.js")),
+    file("place.js", SCRIPT, include_str!("../files/place.js")),
     file("source.js", SCRIPT, include_str!("../files/source.js")),
     file("main.js", SCRIPT, include_str!("../files/main.js")),
 ];

@@ -391,6 +391,7 @@ impl Daemon {
         };
         // Entered before the await so that the slot is taken.
         self.jobs.table.borrow_mut().insert(id, job);
+        self.remember_job(id);
         self.jobs.seats_changed.notify_waiters();
         let opened = ask(&self.data, |reply| Command::OpenJob(memory, reply)).await;
         let refused = match opened {

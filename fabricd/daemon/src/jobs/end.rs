@@ -34,6 +34,7 @@ impl Daemon {
             return;
         }
         if let Some(job) = self.jobs.table.borrow_mut().remove(&id) {
+            self.remember_end(id);
             self.jobs.endpoints.borrow_mut().give_back(&job.memory.entries);
             self.jobs.seats_changed.notify_waiters();
             self.log_of(job.uid, |left_out| tracing::info!(job = id.number(), left_out, "job ended"));

@@ -47,6 +47,7 @@ fn plane(plane: &PlaneFigures) -> Vec<Family> {
         cpu_s,
         violations,
         events,
+        time_ps: _,
         in_flight,
         channels,
         adapters,

@@ -1,11 +1,13 @@
 //! Looking on: samples of what the daemon does, taken only while somebody asks for them.
 //!
-//! Nobody looks, nothing is copied. Those who look share samples. The next one is taken no sooner than [`PAUSE`] after the
+//! Nobody looks, nothing is copied. A daemon with a page has somebody who looks while a job runs: the past that pages show. Those who look share samples. The next one is taken no sooner than [`PAUSE`] after the
 //! last, and so late that the data plane spends no more than a [`SHARE`]th of its time on them.
 
 mod asking;
 mod far;
 pub(crate) mod options;
+pub(crate) mod past;
+mod recording;
 pub(crate) mod sample;
 mod taking;
 pub(crate) mod watcher;
@@ -35,7 +37,10 @@ impl Daemon {
             return Ok(sample.clone());
         }
         let sample = Arc::new(self.sample().await?);
-        self.watcher.next.set(Instant::now() + PAUSE.max(sample.took * SHARE));
+        self.watcher.next.set(Instant::now() + self.watcher.pause.get().max(sample.took * SHARE));
+        if self.has_page() {
+            self.watcher.past.borrow_mut().take(&sample);
+        }
         self.watcher.last.replace(Some((sample.clone(), Instant::now())));
         Ok(sample)
     }

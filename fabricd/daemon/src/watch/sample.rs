@@ -37,3 +37,12 @@ pub(crate) struct Sample {
     /// Time of the data plane that it has cost.
     pub(crate) took: Duration,
 }
+
+impl Sample {
+    /// Figures of a link: those of the host that counts them, and whether it works, as all agree.
+    pub(crate) fn figures(&self, index: usize) -> LinkFigures {
+        let own = self.links[index];
+        let of = if own.here { own } else { self.far.get(&(index as u32)).copied().unwrap_or_default() };
+        LinkFigures { up: own.up, ..of }
+    }
+}

@@ -1,10 +1,12 @@
 //! Samples that are kept for those who look next.
 
 use super::far::Far;
+use super::past::Past;
 use super::sample::Sample;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
-use tokio::sync::Mutex;
+use std::time::Duration;
+use tokio::sync::{Mutex, Notify};
 use tokio::time::Instant;
 
 /// Samples, and when the next one may be taken.
@@ -14,6 +16,12 @@ pub(crate) struct Watcher {
     pub(super) taking: Mutex<()>,
     /// Of other hosts.
     pub(super) far: Far,
+    /// Least time between two samples.
+    pub(super) pause: Cell<Duration>,
+    /// What samples have shown, for pages that are opened later.
+    pub(crate) past: RefCell<Past>,
+    /// A job has begun.
+    pub(super) stir: Notify,
 }
 
 impl Watcher {
@@ -23,6 +31,9 @@ impl Watcher {
             next: Cell::new(Instant::now()),
             taking: Mutex::new(()),
             far: Far::default(),
+            pause: Cell::new(super::PAUSE),
+            past: RefCell::default(),
+            stir: Notify::new(),
         }
     }
 }

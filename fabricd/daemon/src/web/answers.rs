@@ -1,12 +1,13 @@
 //! What the page is told, as JSON (`docs/reference/formats.md` describes it).
 
+use crate::watch::past::{Past, has_ended};
 use crate::watch::sample::Sample;
 use angara_abi::JobId;
 use angara_abi::account::{Class, Load};
 use angara_fabric::ChannelUse;
 use angara_net::torus::Shape;
 use angara_net::{Link, NodeSet};
-use angara_plane::observe::figures::{LinkDetail, LinkFigures, TreeFigures};
+use angara_plane::observe::figures::{LinkDetail, TreeFigures};
 use angara_protocol::msg::{JobStatus, PeerStatus};
 use angara_protocol::print::plain_line;
 use serde::Serialize;
@@ -30,6 +31,31 @@ pub(crate) fn link_json(detail: &LinkDetail) -> Value {
     json!({ "classes": classes, "channels": channels })
 }
 
+/// Rows of frames in an answer, about: a few megabytes of text.
+const ROWS: usize = 200_000;
+
+/// What is kept of the past: frames after one of them, as many as an answer has room for, and steps that end after a time.
+pub(crate) fn past_json(past: &Past, after: u64, since: f64, now: f64) -> Value {
+    let mut rows = 0;
+    let mut room = |links: usize| {
+        let first = rows == 0;
+        rows += links;
+        first || rows <= ROWS
+    };
+    let frames: Vec<_> = past.frames(after).take_while(|frame| room(frame.links.len())).collect();
+    let last = frames.last().map_or(after, |frame| frame.id);
+    let steps: Vec<_> = past.steps().filter(|step| step.span.to > since).collect();
+    json!({
+        "now": now,
+        "more": past.frames(last).next().is_some(),
+        "frames": frames,
+        "steps": steps,
+        "jobs": past.jobs,
+        "changes": past.changes,
+        "kept": { "frames": past.frames(0).count(), "bytes": past.held() },
+    })
+}
+
 /// What has changed from one sample to another. Figures are totals, so one that is lost does no harm.
 pub(crate) struct Delta<'s> {
     /// `None`: everything is new.
@@ -42,6 +68,9 @@ pub(crate) struct Delta<'s> {
 struct Event<'s> {
     /// Seconds since the daemon's start.
     t: f64,
+    /// Virtual time, in picoseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ps: Option<u64>,
     /// Everything is in here.
     full: bool,
     /// Link, packets, flits, bytes, of each link that has carried something since.
@@ -78,6 +107,8 @@ struct Job {
     uid: u32,
     pes: u32,
     attached: u32,
+    /// No PE is there any more.
+    ended: bool,
     memory: u64,
     age_s: f64,
     path: angara_protocol::msg::Path,
@@ -106,13 +137,6 @@ struct Plane {
     violations: u64,
 }
 
-/// Figures of a link: those of the host that counts them, and whether it works, as all agree.
-fn figures(sample: &Sample, index: usize) -> LinkFigures {
-    let own = sample.links[index];
-    let of = if own.here { own } else { sample.far.get(&(index as u32)).copied().unwrap_or_default() };
-    LinkFigures { up: own.up, ..of }
-}
-
 impl Delta<'_> {
     /// Nothing but time has passed.
     pub(crate) fn is_nothing(&self) -> bool {
@@ -130,8 +154,8 @@ impl Delta<'_> {
     pub(crate) fn json(&self) -> String {
         let (mut links, mut errors, mut down) = (Vec::new(), Vec::new(), Vec::new());
         for index in 0..self.now.links.len() {
-            let now = figures(self.now, index);
-            let last = self.last.map(|last| figures(last, index)).unwrap_or_default();
+            let now = self.now.figures(index);
+            let last = self.last.map(|last| last.figures(index)).unwrap_or_default();
             let index = index as u64;
             if now.load != last.load {
                 links.extend([index, now.load.packets, now.load.flits, now.load.bytes]);
@@ -147,6 +171,7 @@ impl Delta<'_> {
         }
         let event = Event {
             t: self.now.at.as_secs_f64(),
+            ps: self.now.plane.time_ps,
             full: self.last.is_none(),
             links,
             errors,
@@ -199,6 +224,7 @@ impl Delta<'_> {
             uid: status.uid,
             pes: status.pes,
             attached: status.attached,
+            ended: has_ended(status),
             memory: status.memory,
             age_s: status.age_s,
             path: status.path,

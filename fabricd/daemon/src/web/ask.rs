@@ -1,6 +1,6 @@
 //! From the tasks that serve connections to the daemon: questions, through a queue that takes only N.
 
-use super::answers::{link_json, number_of};
+use super::answers::{link_json, number_of, past_json};
 use crate::ask::ask;
 use crate::daemon::Daemon;
 use crate::failure::failure;
@@ -35,6 +35,8 @@ pub(crate) enum Ask {
     Link(Link, Answer<Result<Value, Failure>>),
     /// Where the PEs of a job are.
     Job(u64, Answer<Option<Vec<NodeId>>>),
+    /// What is kept of the past: frames after the one of this number, steps after this time.
+    Past(u64, f64, Answer<Value>),
     /// Which nodes a job has for itself, if any.
     Set(u64, Answer<Option<NodeSet>>),
     /// Make or end a fault.
@@ -49,6 +51,8 @@ pub(crate) struct Network {
     /// Sizes of the dimensions.
     pub(crate) dims: Vec<u8>,
     pub(crate) torus: bool,
+    /// Picoseconds that a flit takes on a link.
+    pub(crate) flit_ps: f64,
     /// Second of the daemon's start, since 1970.
     pub(crate) start: u64,
     /// Hosts by name, this one first if there is no cluster.
@@ -104,7 +108,15 @@ async fn answer(daemon: &Rc<Daemon>, ask: Ask) {
         Ask::Job(number, tell) => {
             let jobs = daemon.jobs.table.borrow();
             let job = jobs.iter().find(|(id, _)| number_of(**id) == number);
-            let _ = tell.send(job.map(|(_, job)| job.placement()));
+            let ended = || {
+                let past = daemon.watcher.past.borrow();
+                past.jobs.iter().rev().find(|job| job.job == number).map(|job| job.placement.clone())
+            };
+            let _ = tell.send(job.map(|(_, job)| job.placement()).or_else(ended));
+        }
+        Ask::Past(after, since, tell) => {
+            let now = daemon.started.elapsed().as_secs_f64();
+            let _ = tell.send(past_json(&daemon.watcher.past.borrow(), after, since, now));
         }
         Ask::Set(number, tell) => {
             let jobs = daemon.jobs.table.borrow();
@@ -156,6 +168,7 @@ fn network(daemon: &Daemon) -> Network {
         shape,
         dims: shape.dims().to_vec(),
         torus: shape.is_torus(),
+        flit_ps: daemon.options.params.link_flit.num as f64 / daemon.options.params.link_flit.den as f64,
         start: daemon.start,
         hosts,
         here,

@@ -6,6 +6,7 @@
 use super::answers::Delta;
 use super::listen::Line;
 use crate::daemon::Daemon;
+use crate::watch::PAUSE;
 use crate::watch::sample::Sample;
 use angara_net::torus::Shape;
 use axum::body::Bytes;
@@ -48,6 +49,8 @@ pub(crate) async fn produce(daemon: Rc<Daemon>, feed: Arc<Feed>) {
             // Fails only while the daemon ends.
             let Ok(sample) = daemon.look().await else { return };
             feed.samples.send_replace(Some(sample));
+            // The past may be sampled more often.
+            tokio::time::sleep(PAUSE).await;
             daemon.look_again().await;
         }
     }

@@ -87,6 +87,7 @@ impl Bound {
         tokio::task::spawn_local(events::produce(daemon.clone(), feed.clone()));
         let shared = Arc::new(Shared { access, asker, feed, open: daemon.options.looks.open });
         if let Some(listener) = self.web {
+            tokio::task::spawn_local(daemon.clone().record());
             tokio::task::spawn_local(listen::serve(listener, routes::page(shared.clone())));
         }
         if let Some((listener, listen)) = self.metrics {

@@ -58,6 +58,7 @@ pub(crate) fn page(shared: Arc<Shared>) -> Router {
         .route("/api/link/{node}/{direction}", get(link))
         .route("/api/job/{job}", get(job))
         .route("/api/job/{job}/set", get(set))
+        .route("/api/past/{after}/{since}", get(past))
         .route("/api/fault", post(fault))
         .route("/metrics", get(scrape))
         .layer(from_fn(check_host))
@@ -210,6 +211,17 @@ async fn set(State(shared): Us, Path(job): Path<u64>, headers: HeaderMap) -> Res
     }
 }
 
+/// `since` is in milliseconds.
+async fn past(State(shared): Us, Path((after, since)): Path<(u64, u64)>, headers: HeaderMap) -> Response {
+    if !reads(&shared, &headers) {
+        return unknown();
+    }
+    match shared.asker.ask(|tell| Ask::Past(after, since as f64 / 1e3, tell)).await {
+        Some(past) => json(past.to_string()),
+        None => busy(),
+    }
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Order {
@@ -224,7 +236,10 @@ async fn fault(State(shared): Us, Extension(line): Extension<Arc<Line>>, headers
     match shared.access.rights(&headers) {
         None => return unknown(),
         Some(Rights::Read) => {
-            return refusal(StatusCode::FORBIDDEN, "this page may only look; open the URL that `angara web` prints");
+            return refusal(
+                StatusCode::FORBIDDEN,
+                "this page may only look; open the URL that `angara web --faults` prints",
+            );
         }
         Some(Rights::Control) => {}
     }

@@ -64,6 +64,8 @@ pub struct PlaneFigures {
     pub violations: u64,
     /// Events the network has handled.
     pub events: u64,
+    /// Virtual time of the network, in picoseconds, if there is one.
+    pub time_ps: Option<u64>,
     /// Packets in the network, and payload slots in use.
     pub in_flight: (usize, usize),
     /// Channels served, those of them whose post waits for room, and those that have been stopped.
@@ -122,6 +124,7 @@ pub(crate) struct Figures<'p> {
     pub(crate) trees: &'p Trees,
     pub(crate) gauges: &'p Gauges,
     pub(crate) rounds: Rounds,
+    pub(crate) is_virtual: bool,
 }
 
 impl Figures<'_> {
@@ -175,6 +178,7 @@ impl Figures<'_> {
             cpu_s: self.gauges.cpu_ns.load(Ordering::Relaxed) as f64 / 1e9,
             violations: self.gauges.violations.load(Ordering::Relaxed),
             events: self.fabric.events_handled(),
+            time_ps: self.is_virtual.then(|| self.fabric.now()),
             in_flight: self.fabric.in_flight(),
             channels: (
                 self.lanes.served().count(),

@@ -196,6 +196,7 @@ impl DataPlane {
             trees: &self.trees,
             gauges: &self.reports.gauges,
             rounds: self.rounds,
+            is_virtual: self.virtual_time.is_some(),
         }
     }
 

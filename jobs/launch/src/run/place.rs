@@ -45,7 +45,15 @@ pub(super) async fn find(args: &Options, plan: &JobPlan) -> Result<Place, Failed
     let mut place = find_any(args, plan).await?;
     if args.web.is_some() {
         match page(&mut place).await {
-            Ok(url) => angara_protocol::complain!("angara: page at {url}"),
+            Ok(url) => {
+                angara_protocol::complain!("angara: page at {url}");
+                if !args.quiet {
+                    let dir = place.dir.display();
+                    angara_protocol::complain!(
+                        "angara: one that may set faults: angara web --faults --runtime-dir {dir}"
+                    );
+                }
+            }
             Err(e) => {
                 place.leave().await;
                 return Err(e);
@@ -64,7 +72,7 @@ async fn page(place: &mut Place) -> Result<String, Failed> {
         )
     };
     let url = place.control.status().await?.web.ok_or_else(none)?;
-    with_token(&url, &place.dir, false)
+    with_token(&url, &place.dir, true)
 }
 
 async fn find_any(args: &Options, plan: &JobPlan) -> Result<Place, Failed> {

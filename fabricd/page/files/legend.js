@@ -1,0 +1,100 @@
+// What colours mean: units of what links show, scales, and the picture of both.
+
+import { inBytes, short } from "./chart.js";
+
+/** A logarithmic scale shows so many powers of ten. */
+const DECADES = 4;
+/** Bytes of a flit. */
+const FLIT = 16;
+/** Picoseconds of a flit on a link, unless the daemon says otherwise. */
+const FLIT_PS = 6400 / 3;
+
+/** How what a link carries is shown. */
+export class Gauge {
+  constructor(flitPs) {
+    /** Flits a second that a link carries at most. */
+    this.full = 1e12 / (flitPs || FLIT_PS);
+    // Seconds in which links have carried what is shown in total; null if that is not known.
+    this.busy = () => null;
+    this.unit = "percent";
+    this.scale = "root";
+  }
+
+  /** Where on the scale something stands, from 0 to 1; `most` stands at 1. */
+  part(value, most) {
+    if (!(value > 0) || !(most > 0)) return 0;
+    const part = Math.min(1, value / most);
+    if (this.scale === "linear") return part;
+    return this.scale === "root" ? Math.sqrt(part) : Math.max(0, 1 + Math.log10(part) / DECADES);
+  }
+
+  /** What stands there. */
+  value(part, most) {
+    if (this.scale === "linear") return part * most;
+    return this.scale === "root" ? part * part * most : part > 0 ? most * 10 ** (DECADES * (part - 1)) : 0;
+  }
+
+  /** Flits, of all time or a second, in the unit that was chosen. */
+  text(flits, total) {
+    if (this.unit === "bytes") return `${inBytes(flits * FLIT)}${total ? "" : "/s"}`;
+    if (this.unit === "flits") return `${short(flits)} flits${total ? "" : "/s"}`;
+    const over = total ? this.busy() : 1;
+    return over ? percent(flits / this.full / over) : `${short(flits)} flits`;
+  }
+
+  /** What the unit is, in words. */
+  words(total, replayed) {
+    if (total && this.unit === "percent") return `mean per cent of a link's rate while anything was sent${replayed ? ", up to then" : ""}`;
+    if (total) return `${this.unit === "bytes" ? "bytes of flits" : "flits"} over a link, ${replayed ? "up to then" : "in total"}`;
+    const when = replayed ? "then" : "now";
+    if (this.unit === "percent") return `per cent of a link's rate, ${when}`;
+    return `${this.unit === "bytes" ? "bytes of flits" : "flits"} over a link a second, ${when}`;
+  }
+}
+
+export function percent(part) {
+  const value = 100 * part;
+  if (value >= 10 || value === 0) return `${value.toFixed(0)} %`;
+  return `${value >= 1e-6 ? value.toFixed(Math.max(0, 1 - Math.floor(Math.log10(value)))) : value.toExponential(0)} %`;
+}
+
+const SCALES = { root: "square root", linear: "linear", log: `logarithm, ${DECADES} powers of ten` };
+
+function line(box, name, shown, text) {
+  let found = box.querySelector(`.${name}`);
+  if (!found) {
+    found = document.createElement("p");
+    found.className = name;
+    box.append(found);
+  }
+  found.hidden = !shown;
+  found.textContent = text;
+}
+
+/** Draws what the colours and marks mean. */
+export function legend(view) {
+  const box = document.getElementById("legend"), { store, gauge } = view, total = view.measure === "total", most = store.most(view.measure);
+  line(box, "sets", store.sets.size > 0, "ring: node of a job's set · hollow, broken ring: transit node");
+  line(box, "marks", store.faults.length > 0, "red, broken: down · × out of service · letter on a link or node: c corrupts, d drops, t delays, r has less rate");
+  line(box, "title", true, `${gauge.words(total, store.replayed)}; ${SCALES[gauge.scale]}, up to the busiest link${store.replayed && !total ? " of the busiest moment" : ""}`);
+  document.getElementById("threshold").textContent = view.least ? gauge.text(gauge.value(view.least, most), total) : "0";
+  let bar = box.querySelector("canvas");
+  if (!bar) {
+    bar = document.createElement("canvas");
+    bar.width = 240;
+    bar.height = 10;
+    const scale = document.createElement("div");
+    scale.className = "scale";
+    scale.append(...[0, 1, 2].map(() => document.createElement("span")));
+    box.append(bar, scale);
+  }
+  const pen = bar.getContext("2d"), colours = view.scale;
+  colours.forEach((colour, i) => {
+    pen.fillStyle = colour;
+    pen.fillRect((i * 240) / colours.length, 0, 240 / colours.length + 1, 10);
+  });
+  [...box.querySelectorAll("span")].forEach((label, i) => {
+    const value = gauge.value(i / 2, most);
+    label.textContent = i === 0 && gauge.scale === "log" && most ? `≤ ${gauge.text(most / 10 ** DECADES, total)}` : i === 0 ? "0" : most ? gauge.text(value, total) : "";
+  });
+}
