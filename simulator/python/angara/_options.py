@@ -4,32 +4,38 @@ from typing import Dict, Tuple
 
 OPTIONS: Dict[str, Dict[str, Tuple[str, str, str]]] = {'run': {'n': ('--np',
                '<N>',
-               'Number of PEs (processes); -np is understood too, as are the usual options of other launchers'),
+               'Number of PEs (processes). -np is understood too, as are the usual options of other launchers.'),
          'mpi': ('--mpi',
                  '<LIBRARY>',
                  "MPI library of the program: mpich, intel or openmpi; auto looks at the program's file, or at "
                  "Python's packages; none offers no launcher of MPI [default: auto]"),
          'heap': ('--heap',
                   '<BYTES>',
-                  'Symmetric heap per PE, such as 64M or 1.5G [default: $SHMEM_SYMMETRIC_SIZE, or 256M (MPI: 64M, '
-                  'through UCX 96M) where memory allows]'),
-         'timeout': ('--timeout', '<SECONDS>', 'End the job after this many seconds, and say what each PE waits for'),
-         'quiet': ('--quiet', '', 'Say nothing about what is started; errors are still reported'),
+                  'Symmetric heap per PE, such as 64M [default: 256M]. The default is $SHMEM_SYMMETRIC_SIZE, or 256M '
+                  '(MPI: 64M, through UCX 96M) where memory allows.'),
+         'timeout': ('--timeout',
+                     '<SECONDS>',
+                     'End the job after this time, and say who waits for what. In seconds, or with a unit, such as '
+                     '2m. The message says what each PE waits for.'),
+         'quiet': ('--quiet', '', 'Say nothing about what is started. Errors are still reported.'),
          'torus': ('--torus',
                    '<SHAPE>',
-                   'Torus to run on, such as 2x2x2 [default: the most cubic one that holds the PEs]'),
-         'mesh': ('--mesh', '<SHAPE>', 'Mesh (no wrap-around links) to run on, such as 4x4'),
+                   'Torus, such as 2x2x2 [default: the most cubic that fits]. Without it, the torus is the most '
+                   'cubic one that holds the PEs.'),
+         'mesh': ('--mesh', '<SHAPE>', 'Mesh (no wrap-around links), such as 4x4'),
          'machine': ('--machine',
                      '<NAME|FILE.toml>',
-                     'A machine: desmos (4x2x2x2), angara-k1 (3x3x4), or a file of shape and times as `angara '
-                     'machine desmos` prints one; --torus or --mesh gives it another shape'),
+                     'A machine: desmos, angara-k1 or a file. desmos is 4x2x2x2, angara-k1 is 3x3x4. A file has '
+                     'shape and times, as `angara machine desmos` prints one; --torus or --mesh gives it another '
+                     'shape.'),
          'set': ('--set',
                  '<KEY=VALUE>',
                  'Change values of the machine, such as link=15GB/s,hop=60ns; may be repeated'),
          'path': ('--path',
                   '<PATH>',
-                  "Engine: direct (the PE's own thread stores into the peer's memory), ring (everything through the "
-                  'emulated adapters and links), auto (direct where the target is on this host) [default: auto]'),
+                  "Engine: direct, ring (the emulated chip) or auto. With direct, the PE's own thread stores into "
+                  "the peer's memory. With ring, everything goes through the emulated adapters and links. With auto, "
+                  'it is direct where the target is on this host. [default: auto]'),
          'collectives': ('--collectives',
                          '<HOW>',
                          'Collectives: auto, tree (collective subnet) or p2p (puts) [default: auto]'),
@@ -43,16 +49,18 @@ OPTIONS: Dict[str, Dict[str, Tuple[str, str, str]]] = {'run': {'n': ('--np',
                      'counter (shared memory) or dissemination (puts) [default: auto]'),
          'fault': ('--fault',
                    '<SPEC>',
-                   'Break something: `link 0,0,0 +X down`, `link 0,0,0 +X corrupt=1%`, `node 1,0,0 down`; may be '
-                   'repeated'),
+                   'Break something, such as `link 0,0,0 +X down`. Others are `link 0,0,0 +X corrupt=1%` and `node '
+                   '1,0,0 down`; may be repeated.'),
          'runtime_dir': ('--runtime-dir', '<DIR>', 'Use the daemon that listens in this directory, and no other'),
-         'cluster': ('--cluster', '<FILE>', 'Run on the cluster of this file, through the daemon of this host'),
+         'cluster': ('--cluster',
+                     '<FILE>',
+                     'Run on the cluster of this file. The daemon of this host starts the job.'),
          'ppn': ('--ppn', '<K>', 'Most PEs on one node [default: 1]'),
          'map': ('--map',
                  '<MAP>',
-                 'Placement of PEs on nodes: linear, random:SEED, file:F with one node (`1,0,1` or a number) per PE '
-                 'and line, or auto:F near those they send most to, by a report of an earlier run (--report), a '
-                 'recording or a matrix of bytes [default: linear]'),
+                 'Placement: linear, random:SEED, file:F or auto:REPORT. A file has one node (`1,0,1` or a number) '
+                 'per PE and line. With auto, PEs sit near those they send most to, by a report of an earlier run '
+                 '(--report), a recording or a matrix of bytes. [default: linear]'),
          'alloc': ('--alloc',
                    '<SEARCH>',
                    'Give the job nodes of its own whose packets stay among them (a node set), found by: auto (the '
@@ -60,8 +68,9 @@ OPTIONS: Dict[str, Dict[str, Tuple[str, str, str]]] = {'run': {'n': ('--np',
          'bind': ('--bind',
                   '<BIND>',
                   'Processor affinity of the PEs: auto (own core each if there are at least as many PEs as cores, '
-                  'else an equal share of the cores; an affinity set by you is kept), core (one core each), none '
-                  '[default: auto] [possible values: auto, core, none]'),
+                  'else an equal share of the cores; an affinity set by you is kept), core (one core each), none. '
+                  'Possible values: auto: By the number of PEs and cores; core: One core each; none: Leave it to the '
+                  'scheduler [default: auto]'),
          'heterogeneous': ('--heterogeneous',
                            '',
                            'PEs may be programs for x86-64 and for aarch64, in one job. Static variables are not '
@@ -69,25 +78,26 @@ OPTIONS: Dict[str, Dict[str, Tuple[str, str, str]]] = {'run': {'n': ('--np',
                            'which differ, are refused'),
          'wrap': ('--wrap',
                   '<PES> <COMMAND>',
-                  'Start these PEs in another command, which the program and its arguments follow: `--wrap 2 '
-                  "valgrind`, `--wrap all 'strace -o trace.$ANGARA_PE'`. PES is a number, a list such as 0,4-7, or "
-                  'all; a shell reads COMMAND; may be repeated, and the first one is the outermost'),
+                  'Start PEs in another command: `--wrap 2 valgrind`. The program and its arguments follow the '
+                  "command, as in `--wrap all 'strace -o trace.$ANGARA_PE'`. PES is a number, a list such as 0,4-7, "
+                  'or all; a shell reads COMMAND; may be repeated, and the first one is the outermost.'),
          'checks': ('--check',
                     '[=<calls|races>]',
-                    'Look closer, slowly. `calls`: at what the program passes to the library, and end it with a '
-                    'message about the first mistake: memory that is not allocated, overlapping ranges, collectives '
-                    'called differently by different PEs. `races`: at accesses of PEs to the same memory that '
-                    'nothing puts in order, when the job has ended [possible values: calls, races]'),
+                    'Find wrong calls, or races. Look closer, slowly. `calls`: at what the program passes to the '
+                    'library, and end it with a message about the first mistake: memory that is not allocated, '
+                    'overlapping ranges, collectives called differently by different PEs. `races`: at accesses of '
+                    'PEs to the same memory that nothing puts in order, when the job has ended. Possible values: '
+                    'calls: What the program passes to the library; races: Accesses that nothing puts in order'),
          'clock': ('--clock',
                    '<CLOCK>',
-                   'Time of the program: wall, or virtual: every operation takes as long as on the emulated network, '
-                   "the program's own timers say so, and two runs are equal [default: wall] [possible values: wall, "
-                   'virtual]'),
+                   'Time of the program. With virtual, every operation takes as long as on the emulated network, the '
+                   "program's own timers say so, and two runs are equal. Possible values: wall: The machine's; "
+                   "virtual: The emulated machine's [default: wall]"),
          'pes_as': ('--pes-as',
                     '<HOW>',
-                    'With --clock virtual: PEs as processes; as coroutines of one process, which has many more of '
-                    'them and is faster; or auto: coroutines where program and options allow it [default: '
-                    'processes]'),
+                    'In virtual time: processes, coroutines or auto. With --clock virtual: PEs as processes; as '
+                    'coroutines of one process, which has many more of them and is faster; or auto: coroutines where '
+                    'program and options allow it. [default: processes]'),
          'record': ('--record',
                     '<FILE.atr>',
                     'With --clock virtual: write to this file what each PE posts and what it waits for; `angara sim '
@@ -124,31 +134,32 @@ OPTIONS: Dict[str, Dict[str, Tuple[str, str, str]]] = {'run': {'n': ('--np',
                     '',
                     'With --clock virtual: exit with status 1 if another run may differ, because the others went on '
                     'without a PE, or if times rest on a guess; the run says at its end why'),
-         'label': ('--label', '', 'Prefix each line of output with the number of the PE that wrote it'),
+         'label': ('--label', '', 'Prefix each line of output with its PE'),
          'report': ('--report',
                     '<FILE.json[.gz]>',
-                    'Write placement, PE×PE traffic and link traffic to this file; `angara report FILE` shows it. '
-                    'Compressed if the name ends in .gz; a large one gets that ending'),
+                    'Write traffic to this file, for `angara report`. The file has placement, PE×PE traffic and link '
+                    'traffic. It is compressed if the name ends in .gz; a large one gets that ending.'),
          'trace': ('--trace',
                    '<FILE.json[.gz]>',
-                   'Write a timeline of every call of the library to this file, which Perfetto and chrome://tracing '
-                   'show, and `angara trace summary FILE` sums up; compressed if the name ends in .gz'),
+                   'Write a timeline of every call to this file. Perfetto and chrome://tracing show it, and `angara '
+                   'trace summary FILE` sums it up; compressed if the name ends in .gz.'),
          'trace_links': ('--trace-links',
                          '[=<N>]',
                          'With --trace: add tracks of the load of the links that carry most, N of them [default N: '
                          '16]; the links of the daemon are looked at up to 10 times a second'),
          'capture': ('--capture',
                      '<FILE.pcapng>',
-                     'Write every packet of the job to this file, for Wireshark; everything goes through the '
-                     'emulated network (--path ring)'),
+                     'Write every packet to this file, for Wireshark. Everything goes through the emulated network '
+                     '(--path ring).'),
          'web': ('--web',
                  '[=<ADDR>]',
-                 'Serve a page that shows the network at work, and print its URL; it stays after the program until '
-                 'Ctrl-C. A daemon that has a page shows its own [default ADDR: 127.0.0.1:8290; port 0 is any that '
-                 'is free]'),
+                 'Serve a page that shows the network at work. Its URL is printed. The page stays after the program '
+                 'until Ctrl-C. A daemon that has a page shows its own [default ADDR: 127.0.0.1:8290; port 0 is any '
+                 'that is free].'),
          'web_stay': ('--web-stay',
                       '<YES|NO>',
-                      'Whether the page of --web stays after the program [default: yes] [possible values: yes, no]')},
+                      'Whether the page of --web stays after the program. Possible values: yes: Until Ctrl-C; no: It '
+                      'goes with the job [default: yes]')},
  'whatif': {'n': ('--np', '<LIST>', 'Numbers of PEs, such as 64 or 8,64,512'),
             'torus': ('--torus', '<LIST>', 'Tori, such as 4x4x2,8x4'),
             'machine': ('--machine', '<LIST>', 'Machines: names, or files that end in .toml'),
@@ -169,10 +180,19 @@ OPTIONS: Dict[str, Dict[str, Tuple[str, str, str]]] = {'run': {'n': ('--np',
             'run': ('--run', '<OPTIONS>', 'Other options of `angara run`, the same for all, as one word'),
             'csv': ('--csv', '<FILE>', 'Write the table as CSV, too'),
             'svg': ('--svg', '<FILE>', 'Draw the times, too'),
+            'html': ('--html',
+                     '<FILE>',
+                     'Write a page with picture and table, too, for any browser; it needs no other file and no '
+                     'network'),
             'quiet': ('--quiet', '', 'Say nothing about progress')},
  'plan barrier': {'mode': ('--mode',
                            '<MODE>',
-                           'Reading of the formulas; all when not given [possible values: paper, corrected, exact]'),
+                           'Reading of the formulas; all when not given. Possible values: paper: As printed: link '
+                           'load n^(dim+1)/4 (both directions of a link added up), diameter dim·n/2 also for odd n, '
+                           'link-bound from n > r, inequality (6) with the forgotten division; corrected: The same '
+                           'load with the algebra mended: (6) divided by n on both sides, link-bound from n > 4/r; '
+                           'exact: The true load of one directed link, n^(dim+1)/8 for even n with ties split, the '
+                           'true diameter dim·⌊n/2⌋, link-bound from n > 8/r'),
                   'dims': ('--dims', '<DIMS>', 'Numbers of torus dimensions [default: 2,3,4]'),
                   'sizes': ('--sizes', '<N>', 'Nodes per dimension [default: 2,4,6,8,12,16]'),
                   'torus': ('--torus', '<SHAPE>', 'Also evaluate this shape with true link loads; may be repeated'),
@@ -191,16 +211,19 @@ OPTIONS: Dict[str, Dict[str, Tuple[str, str, str]]] = {'run': {'n': ('--np',
                   'x_axis': ('--x-axis',
                              '<SCALE>',
                              'Horizontal axis of charts: linear, logarithmic (without points at or below 0) or '
-                             'linear from 0 on [default: that of the chart] [possible values: linear, log, zero]'),
+                             'linear from 0 on [default: that of the chart]. Possible values: linear: Even, of what '
+                             'is drawn; log: Logarithmic; without what is at or below 0; zero: Even, and 0 is on it'),
                   'y_axis': ('--y-axis',
                              '<SCALE>',
-                             'Vertical axis of charts, likewise [possible values: linear, log, zero]')},
+                             'Vertical axis of charts, likewise. Possible values: linear: Even, of what is drawn; '
+                             'log: Logarithmic; without what is at or below 0; zero: Even, and 0 is on it')},
  'plan matmul': {'n': ('--n', '<N>', 'Order of the matrices of the level table [default: 1024]'),
                  'sizes': ('--sizes', '<N>', 'Orders of the size table [default: 256,512,1024,2048,4096,8192]'),
                  'units': ('--units',
                            '<UNITS>',
-                           "Units of times: the paper's round binary ones, or SI [default: binary] [possible values: "
-                           'binary, decimal]'),
+                           "Units of times: the paper's round binary ones, or SI. Possible values: binary: T\\[µs\\] "
+                           "= S\\[Mi\\] / (K\\[Ki\\]·BW\\[Gwords/s\\]), as in the paper's tables; decimal: SI "
+                           '[default: binary]'),
                  'torus': ('--torus', '<SHAPE>', 'Torus analysed beside Merrimac [default: 8x8x8]'),
                  'cores': ('--cores', '<CORES>', 'Cores of one torus node [default: 8]'),
                  'core_gflops': ('--core-gflops', '<GFLOPS>', 'Peak of one core, GF/s [default: 17.6]'),
@@ -221,10 +244,12 @@ OPTIONS: Dict[str, Dict[str, Tuple[str, str, str]]] = {'run': {'n': ('--np',
                  'x_axis': ('--x-axis',
                             '<SCALE>',
                             'Horizontal axis of charts: linear, logarithmic (without points at or below 0) or linear '
-                            'from 0 on [default: that of the chart] [possible values: linear, log, zero]'),
+                            'from 0 on [default: that of the chart]. Possible values: linear: Even, of what is '
+                            'drawn; log: Logarithmic; without what is at or below 0; zero: Even, and 0 is on it'),
                  'y_axis': ('--y-axis',
                             '<SCALE>',
-                            'Vertical axis of charts, likewise [possible values: linear, log, zero]')},
+                            'Vertical axis of charts, likewise. Possible values: linear: Even, of what is drawn; '
+                            'log: Logarithmic; without what is at or below 0; zero: Even, and 0 is on it')},
  'plan routes': {'torus': ('--torus', '<SHAPE>', 'Torus or mesh [default: 4x2x2x2]'),
                  'fault': ('--fault',
                            '<FAULT>',
@@ -233,8 +258,9 @@ OPTIONS: Dict[str, Dict[str, Tuple[str, str, str]]] = {'run': {'n': ('--np',
                  'to': ('--to', '<NODE>', 'Show the routes to this node'),
                  'routes': ('--routes',
                             '<ROUTES>',
-                            "Which of a pair's equally short ways, as `routes` of a machine says [default: parity] "
-                            '[possible values: parity, balanced]'),
+                            "Which of a pair's equally short ways, as `routes` of a machine says. Possible values: "
+                            'parity: As the parity of its coordinates says; balanced: As a table says that evens out '
+                            'all-to-all traffic [default: parity]'),
                  'check': ('--check',
                            '<FILE>',
                            'Check a table read from FILE instead (torus = "4x4", then [[route]] tables with from, to '
@@ -276,12 +302,18 @@ OPTIONS: Dict[str, Dict[str, Tuple[str, str, str]]] = {'run': {'n': ('--np',
                          '`0,0;1,0`'),
                'policy': ('--policy',
                           '<POLICY>',
-                          'How the set is searched for [default: utilisation] [possible values: first-fit-box, '
-                          'best-fit-box, closed, fragmentation, utilisation, unconstrained]'),
+                          'How the set is searched for. Possible values: first-fit-box: The first free box, smallest '
+                          'first; best-fit-box: The free box of that size which touches most nodes that are taken or '
+                          'dead; closed: The free box, holes and all, that holds the fewest nodes and has routes for '
+                          'all pairs; fragmentation: Of such boxes, the one that leaves the largest free box; '
+                          'utilisation: The same, but nodes beyond those asked for are given back where routes can '
+                          'do without; unconstrained: The free nodes with the lowest numbers; packets of jobs cross '
+                          'each other [default: utilisation]'),
                'routes': ('--routes',
                           '<ROUTES>',
-                          "Which of a pair's shortest ways it takes [default: spread] [possible values: parity, "
-                          'balanced, spread]'),
+                          "Which of a pair's shortest ways it takes. Possible values: parity: As the parity of its "
+                          'coordinates says; balanced: As evens out the loads of links, in direction order; spread: '
+                          'The same, also with first and last steps that leave direction order [default: spread]'),
                'write': ('--write',
                          '<FILE>',
                          'Write the routes into FILE, as `angara plan routes --check` reads them')},
@@ -303,8 +335,10 @@ OPTIONS: Dict[str, Dict[str, Tuple[str, str, str]]] = {'run': {'n': ('--np',
                            'making some'),
                  'routes': ('--routes',
                             '<ROUTES>',
-                            "Which of a pair's shortest ways it takes [default: spread] [possible values: parity, "
-                            'balanced, spread]'),
+                            "Which of a pair's shortest ways it takes. Possible values: parity: As the parity of its "
+                            'coordinates says; balanced: As evens out the loads of links, in direction order; '
+                            'spread: The same, also with first and last steps that leave direction order [default: '
+                            'spread]'),
                  'write': ('--write',
                            '<FILE>',
                            'Write the routes into FILE, as `angara plan routes --check` reads them')},
@@ -367,17 +401,24 @@ OPTIONS: Dict[str, Dict[str, Tuple[str, str, str]]] = {'run': {'n': ('--np',
                                             'Processors of a node: logs count processors [default: 1]'),
                     'oversized': ('--oversized',
                                   '<OVERSIZED>',
-                                  'Jobs of the log that are larger than the machine [default: refuse] [possible '
-                                  'values: refuse, skip]'),
+                                  'Jobs of the log that are larger than the machine. Possible values: refuse: The '
+                                  'log is refused; skip: They are left out [default: refuse]'),
                     'scheduler': ('--scheduler',
                                   '<SCHEDULER>',
-                                  'In which order waiting jobs start; a list gives one row each [default: easy] '
-                                  '[possible values: fcfs, easy, conservative]'),
+                                  'In which order waiting jobs start; a list gives one row each. Possible values: '
+                                  'fcfs: First come, first served: nobody overtakes; easy: EASY backfilling: later '
+                                  'jobs overtake where they do not delay the first one; conservative: Conservative '
+                                  'backfilling: later jobs overtake where they delay no earlier one [default: easy]'),
                     'policy': ('--policy',
                                '<POLICY>',
-                               'How sets are searched for; a list gives one row each [default: first-fit-box] '
-                               '[possible values: first-fit-box, best-fit-box, closed, fragmentation, utilisation, '
-                               'unconstrained]'),
+                               'How sets are searched for; a list gives one row each. Possible values: '
+                               'first-fit-box: The first free box, smallest first; best-fit-box: The free box of '
+                               'that size which touches most nodes that are taken or dead; closed: The free box, '
+                               'holes and all, that holds the fewest nodes and has routes for all pairs; '
+                               'fragmentation: Of such boxes, the one that leaves the largest free box; utilisation: '
+                               'The same, but nodes beyond those asked for are given back where routes can do '
+                               'without; unconstrained: The free nodes with the lowest numbers; packets of jobs '
+                               'cross each other [default: first-fit-box]'),
                     'reservations': ('--reservations',
                                      '<JOBS>',
                                      'Jobs of the queue that conservative backfilling plans for; later ones wait '
@@ -407,8 +448,13 @@ OPTIONS: Dict[str, Dict[str, Tuple[str, str, str]]] = {'run': {'n': ('--np',
                              'Cluster file: hosts are nodes of Slurm by the same name, one node of the torus each'),
                  'policy': ('--policy',
                             '<POLICY>',
-                            'How sets are searched for [default: first-fit-box] [possible values: first-fit-box, '
-                            'best-fit-box, closed, fragmentation, utilisation, unconstrained]'),
+                            'How sets are searched for. Possible values: first-fit-box: The first free box, smallest '
+                            'first; best-fit-box: The free box of that size which touches most nodes that are taken '
+                            'or dead; closed: The free box, holes and all, that holds the fewest nodes and has '
+                            'routes for all pairs; fragmentation: Of such boxes, the one that leaves the largest '
+                            'free box; utilisation: The same, but nodes beyond those asked for are given back where '
+                            'routes can do without; unconstrained: The free nodes with the lowest numbers; packets '
+                            'of jobs cross each other [default: first-fit-box]'),
                  'fault': ('--fault',
                            '<FAULT>',
                            'Dead link or node, such as `link 0,0 +X down`; may be repeated. Nodes that are down or '
