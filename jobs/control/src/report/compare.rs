@@ -15,6 +15,8 @@ use std::fmt::Display;
 
 /// Rows shown of those that differ, unless all are wanted.
 const SHOWN: usize = 10;
+/// ... on a page, which browsers have to load as a whole.
+const ON_A_PAGE: usize = 500;
 
 /// A figure of both runs.
 struct Row {
@@ -299,7 +301,7 @@ fn links(a: &RunReport, b: &RunReport) -> (Vec<Row>, Vec<Row>) {
 }
 
 impl Group {
-    fn add_to(&self, out: &mut Document, unit: Unit, all: bool) {
+    fn add_to(&self, out: &mut Document, unit: Unit, most: usize) {
         out.heading(self.title.clone());
         let View::Most(measure) = self.view else {
             let named = self.rows.iter().any(|row| !row.what.is_empty());
@@ -319,7 +321,7 @@ impl Group {
         let mut differ: Vec<&Row> = known.iter().copied().filter(|row| row.differs()).collect();
         let (differing, same) = (differ.len(), known.len() - differ.len());
         differ.sort_by_key(|row| Reverse(row.a.abs_diff(row.b)));
-        differ.truncate(if all { usize::MAX } else { SHOWN });
+        differ.truncate(most);
         let mut table = Table::new(&[self.key, ">A", ">B", ">B - A", ">%"]);
         for row in &differ {
             table.row(&[&[row.name.clone()][..], &row.cells(unit)].concat());
@@ -340,6 +342,16 @@ impl Group {
 impl Comparison {
     /// Everything, or what differs most.
     pub fn document(&self, all: bool) -> Document {
+        self.with_most(if all { usize::MAX } else { SHOWN })
+    }
+
+    /// As much as fits on a page.
+    pub(super) fn for_a_page(&self) -> Document {
+        self.with_most(ON_A_PAGE)
+    }
+
+    /// So many rows of each table of what differs.
+    fn with_most(&self, most: usize) -> Document {
         let mut out = Document::default();
         self.runs.iter().chain(&self.notes).for_each(|line| out.line(line));
         out.heading("Settings");
@@ -349,7 +361,7 @@ impl Comparison {
         out.table(table);
         let same: Vec<&str> = same.into_iter().map(|(name, ..)| *name).collect();
         out.line(format!("the same: network, PEs{}{}", if same.is_empty() { "" } else { ", " }, same.join(", ")));
-        self.groups.iter().for_each(|group| group.add_to(&mut out, self.unit, all));
+        self.groups.iter().for_each(|group| group.add_to(&mut out, self.unit, most));
         out
     }
 

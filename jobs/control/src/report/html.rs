@@ -36,7 +36,7 @@ pub fn write_both(comparison: &Comparison, sources: [&Path; 2], file: &Path) -> 
     let mut document = Document::default();
     document.line(format!("A was written {}, B {}.", written(sources[0]), written(sources[1])));
     document.line(format!("angara {}: angara report {a} {b}", env!("CARGO_PKG_VERSION")));
-    document.append(comparison.document(true));
+    document.append(comparison.for_a_page());
     put(document.page(&format!("{a} and {b}")), file)
 }
 
