@@ -9,6 +9,7 @@ use angara_tests::{Test, tools};
 use openmetrics_parser::LabelSet;
 use openmetrics_parser::openmetrics::parse_openmetrics;
 use openmetrics_parser::prometheus::parse_prometheus;
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
@@ -173,6 +174,48 @@ fn large_networks_have_bounded_series() {
     assert!(series < 10 * 6 + 150, "{series} series");
     daemon.shutdown();
     test.assert_clean();
+}
+
+/// Names of metrics in a text.
+fn named(text: &str) -> BTreeSet<&str> {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    words.filter(|word| word.starts_with("angara_") || word.starts_with("process_")).collect()
+}
+
+#[test]
+fn the_dashboard_and_the_alerts_ask_for_metrics_that_exist() {
+    let read = |name: &str| std::fs::read_to_string(tools::root().join(name)).expect(name);
+    let (page, rules) = (read("docs/reference/metrics.md"), read("packaging/prometheus/angara.rules.yml"));
+    let board = read("packaging/grafana/angara.json");
+    let known = |name: &str| assert!(page.contains(&format!("`{name}`")), "{name} is not in docs/reference/metrics.md");
+    let asked = rules.lines().filter(|line| line.trim().starts_with("expr:"));
+    asked.flat_map(named).for_each(known);
+    for alert in ["AngaraHostLost", "AngaraLinkReplays", "AngaraJobWaits"] {
+        assert!(rules.contains(&format!("alert: {alert}\n")) && page.contains(alert), "{alert}");
+    }
+
+    let board: serde_json::Value = serde_json::from_str(&board).expect("JSON");
+    let panels = board["panels"].as_array().expect("panels");
+    assert_eq!(panels[0]["type"], "row", "a question comes first");
+    let (mut ids, mut cells) = (BTreeSet::new(), BTreeSet::new());
+    for panel in panels {
+        assert!(ids.insert(panel["id"].as_u64()), "{panel}: its number is another one's, too");
+        let at = |what: &str| panel["gridPos"][what].as_u64().expect("a number");
+        for (x, y) in (at("x")..at("x") + at("w")).flat_map(|x| (at("y")..at("y") + at("h")).map(move |y| (x, y))) {
+            assert!(x < 24 && cells.insert((x, y)), "{panel} lies over another panel, or outside");
+        }
+        if panel["type"] == "row" {
+            assert!(panel["title"].as_str().is_some_and(|title| title.ends_with('?')), "{panel} is no question");
+            continue;
+        }
+        let text = |value: &serde_json::Value| value.as_str().is_some_and(|text| !text.is_empty());
+        assert!(text(&panel["description"]) && text(&panel["fieldConfig"]["defaults"]["unit"]), "{panel}");
+        for target in panel["targets"].as_array().expect("targets") {
+            let asked = named(target["expr"].as_str().expect("a question"));
+            assert!(!asked.is_empty() && text(&target["legendFormat"]), "{panel}");
+            asked.into_iter().for_each(known);
+        }
+    }
 }
 
 #[test]

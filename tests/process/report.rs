@@ -50,3 +50,87 @@ fn a_report_fits_the_terminal() {
     }
     test.assert_clean();
 }
+
+/// A run in virtual time, on a machine with these settings.
+fn in_virtual_time(test: &Test, name: &str, more: &[&str]) -> String {
+    let file = test.file(name).to_str().expect("UTF-8").to_string();
+    let mut command =
+        test.angara(["run", "-q", "-n", "4", "--timeout", "200", "--clock", "virtual", "--report", &file]);
+    command.args(more).arg("--").arg(tools::compile("tests/c/virtual_time/pingpong.c"));
+    test.run(command).success();
+    file
+}
+
+#[test]
+fn two_reports_are_compared() {
+    let test = Test::new("report-two");
+    let a = in_virtual_time(&test, "a.json", &["--torus", "2x2"]);
+    let b = in_virtual_time(&test, "b.json", &["--torus", "2x2", "--set", "hop=60ns", "--map", "random:1"]);
+    let text = test.run(test.angara(["report", &a, &b])).success().stdout;
+    for part in [
+        "B  ",
+        "default with hop=60ns",
+        "end of the last PE",
+        "Critical path, us",
+        "Routines, all PEs, us",
+        "Flits per link",
+        "Payload bytes between PEs",
+        "the same: network, PEs",
+    ] {
+        assert!(text.contains(part), "{part} missing in\n{text}");
+    }
+    let same = test.run(test.angara(["report", &a, &a])).success().stdout;
+    assert!(same.contains("the same: all 4") && !same.contains(" differ, "), "{same}");
+
+    for what in ["pes", "waits", "routines", "links", "path"] {
+        let csv = test.run(test.angara(["report", &a, &b, "--csv", what])).success().stdout;
+        assert!(csv.starts_with("name,what,a,b,difference\n") && csv.lines().count() > 2, "{csv}");
+    }
+    let page = test.file("both.html");
+    let page_name = page.to_str().expect("UTF-8");
+    test.run(test.angara(["report", &a, &b, "--html", page_name])).success();
+    let html = std::fs::read_to_string(&page).expect("a page");
+    for part in ["end of the last PE", "was written 20", "</html>"] {
+        assert!(html.contains(part), "{part} missing in\n{html}");
+    }
+    assert!(!html.contains("src=") && !html.contains("http"), "it needs something else: {html}");
+    test.run(test.angara(["report", &a, "--html", page_name])).success();
+    let html = std::fs::read_to_string(&page).expect("a page");
+    for part in ["<summary>Tables</summary>", "Waiting for whom", "Critical path", "<td>machine</td><td>default</td>"] {
+        assert!(html.contains(part), "{part} missing");
+    }
+    test.assert_clean();
+}
+
+#[test]
+fn reports_that_cannot_be_compared_say_why() {
+    let test = Test::new("report-refused");
+    let a = in_virtual_time(&test, "a.json", &["--torus", "2x2"]);
+    let ring = in_virtual_time(&test, "ring.json", &["--torus", "4"]);
+    test.run(test.angara(["report", &a, &ring])).failure(&["ring.json is of 4 PEs on 4", "the same --torus and -n"]);
+    test.run(test.angara(["report", &a, &ring, "--heat"])).failure(&["cannot be used with"]);
+    let text = std::fs::read_to_string(&a).expect("a report");
+    let write = |name: &str, text: &str| {
+        std::fs::write(test.file(name), text).expect("written");
+        test.file(name).to_str().expect("UTF-8").to_string()
+    };
+    let short = write("short.json", &text[..text.len() / 2]);
+    test.run(test.angara(["report", &a, &short])).failure(&["short.json is not a report", "EOF", "--report FILE.json"]);
+    let later = write("later.json", &text.replacen("\"format\": 2", "\"format\": 9", 1));
+    test.run(test.angara(["report", &a, &later])).failure(&["has format 9", "use the angara that wrote it"]);
+    let other = write("other.json", "pe,end_ps\n");
+    test.run(test.angara(["report", &a, &other])).failure(&["other.json is not a report"]);
+    test.run(test.angara(["report", &a, "/nonexistent"])).failure(&["cannot read /nonexistent"]);
+
+    // A run in real time has no times to compare, but traffic.
+    let real = test.file("real.json");
+    let mut command = test.angara(["run", "-q", "-n", "4", "--torus", "2x2", "--timeout", "200", "--report"]);
+    command.arg(&real).arg("--").arg(tools::compile("tests/c/traffic.c"));
+    test.run(command).success();
+    let real = real.to_str().expect("UTF-8");
+    let text = test.run(test.angara(["report", &a, real])).success().stdout;
+    assert!(text.contains("A ran in virtual time, B in real time: times are not compared"), "{text}");
+    test.run(test.angara(["report", &a, real, "--csv", "pes"])).failure(&["--csv pes is for two runs in virtual time"]);
+    test.run(test.angara(["report", &a, real, "--csv", "links"])).success();
+    test.assert_clean();
+}

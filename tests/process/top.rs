@@ -99,6 +99,18 @@ fn in_a_terminal_it_sorts_filters_pauses_and_leaves_it_clean() {
     screen.keys(&["Space"]);
     screen.expect(&["PAUSED"]);
     screen.keys(&["Space"]);
+    screen.keys(&["?"]);
+    screen.expect(&["keys; any of them closes this", "links, nodes, jobs"]);
+    screen.keys(&["x", "/", "Escape"]);
+    screen.expect(&["filter: none"]);
+    screen.keys(&["s", "s", "Tab"]);
+    screen.expect(&["view: nodes", "received/s", "4 nodes, by name", "last minute, all links"]);
+    // A click as a terminal sends it: the first row of a table that fills the screen below two lines.
+    screen.keys(&["-l", "\x1b[<0;5;5M"]);
+    screen.expect(&["last minute, 0,0: "]);
+    screen.keys(&["3"]);
+    screen.expect(&["view: jobs", "came", "endless"]);
+    screen.keys(&["1"]);
     screen.tmux(&["resize-window", "-t", "top", "-x", "60", "-y", "15"]);
     screen.expect(&["torus 2x2"]);
     drop(job);

@@ -81,7 +81,9 @@ fn a_table_compares_every_combination_with_the_first() {
 
     // Several numbers of PEs are the last column, and a picture's logarithmic axis.
     let mut command = test.angara(["whatif", "-n", "4,64", "--pes-as", "coroutines", "--collectives", "tree,p2p"]);
-    command.args(["--json", &name(1), "--svg", &name(2), "--"]).arg(tools::compile("examples/c/scaling.c"));
+    let page = test.file("runs.html");
+    command.args(["--json", &name(1), "--svg", &name(2), "--html", page.to_str().expect("UTF-8"), "--"]);
+    command.arg(tools::compile("examples/c/scaling.c"));
     command.args(["1", "barrier", "reduction", "halo"]);
     test.run(command).success();
     let text = std::fs::read_to_string(&files[1]).expect("a file");
@@ -92,6 +94,14 @@ fn a_table_compares_every_combination_with_the_first() {
     assert!(rows.len() == 4 && time(0) < time(1) && time(2) < time(3) && time(1) < time(3), "{text}");
     let drawn = std::fs::read_to_string(&files[2]).expect("a file");
     assert!(drawn.contains("PEs\n") && drawn.contains("p2p\n"), "{drawn}");
+    let numbers = |n: &str| drawn.lines().any(|line| line == n);
+    assert!(numbers("4") && numbers("64") && !numbers("10"), "the axis has what was run: {drawn}");
+    assert!(drawn.contains("in virtual time: several tori, machine default\n"), "{drawn}");
+    let html = std::fs::read_to_string(&page).expect("a page");
+    for part in ["angara whatif -n 4,64 ", "UTC", "networks: ", "</svg>", "<td>p2p</td>", "speed-up"] {
+        assert!(html.contains(part), "{part} missing in\n{html}");
+    }
+    assert!(!html.contains("<script") && !html.contains("src="), "it needs something else: {html}");
 
     // What fails is said, and the others are shown.
     let mut command = test.angara(["whatif", "-n", "4", "--torus", "2x2,2", "--"]);
@@ -99,9 +109,11 @@ fn a_table_compares_every_combination_with_the_first() {
     let done = test.run(command);
     assert!(done.code() == 2 && done.stderr.contains("torus 2: exit code 2"), "{done}");
     assert!(done.stdout.contains("exit code 2") && done.stdout.lines().count() == 3, "{done}");
-    for (args, part) in
-        [(&["--map", "random:3..1"][..], "random:3..1"), (&["--csv", "/nonexistent/t.csv"], "/nonexistent/t.csv")]
-    {
+    for (args, part) in [
+        (&["--map", "random:3..1"][..], "random:3..1"),
+        (&["--csv", "/nonexistent/t.csv"], "/nonexistent/t.csv"),
+        (&["--html", "/nonexistent/t.html"], "--html"),
+    ] {
         let mut command = test.angara([&["whatif", "-n", "2"][..], args].concat());
         command.arg("--").arg(program("pingpong"));
         let done = test.run(command);

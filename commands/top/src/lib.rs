@@ -1,10 +1,14 @@
 //! `angara top`: a daemon at work, in a terminal: jobs, trunks, and the hottest links.
 //!
-//! [`sample`] asks the daemon and makes rates of two answers, [`view`] draws them. The keyboard is read on a thread of
+//! [`sample`] asks the daemon and makes rates of two answers, [`history`] keeps them for a minute, [`view`] draws them. The keyboard is read on a thread of
 //! its own, so that a daemon that is slow to answer does not keep the user waiting.
 #![forbid(unsafe_code)]
 
+mod choice;
+mod history;
+mod rows;
 mod sample;
+mod sheet;
 mod view;
 
 use angara_cli::shared::WhereArgs;
@@ -12,16 +16,22 @@ use angara_cli::shared::beside::TOP;
 use angara_control::daemon::{Control, block_on, runtime_dir};
 use angara_control::error::{Failed, no_thread, print};
 use angara_control::signals::{Signals, Wish};
+use choice::{Choice, View};
 use clap::{Args, Parser};
+use history::History;
 use ratatui::DefaultTerminal;
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui::crossterm::event::{
+    self, DisableMouseCapture, EnableMouseCapture, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton,
+    MouseEvent, MouseEventKind,
+};
+use ratatui::crossterm::execute;
+use ratatui::layout::Rect;
 use sample::{Frame, Order, Sample};
 use std::io::IsTerminal;
 use std::path::Path;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval, sleep};
-use view::Choice;
 
 /// The subcommand as `angara` has it.
 #[derive(Parser)]
@@ -81,7 +91,9 @@ fn show(args: TopArgs) -> Result<u8, Failed> {
         let failed =
             |e: std::io::Error| Failed::runtime(format!("cannot use the terminal: {e}"), "add --once for text");
         let terminal = ratatui::try_init().map_err(failed)?;
+        let mouse = Mouse::capture();
         let ended = watch(terminal, (control, first), keys, &mut signals, args).await.map_err(failed);
+        drop(mouse);
         ratatui::restore();
         ended
     })
@@ -94,6 +106,23 @@ async fn once(dir: &Path, args: &TopArgs) -> Result<u8, Failed> {
     let now = Sample::take(&mut control).await?;
     print(view::text(&Frame::between(&before, &now), args.sort, &args.filter, args.links))?;
     Ok(0)
+}
+
+/// Clicks come to us rather than to the terminal, until this is dropped.
+struct Mouse;
+
+impl Mouse {
+    /// A terminal without a mouse is none the worse for it.
+    fn capture() -> Mouse {
+        let _ = execute!(std::io::stdout(), EnableMouseCapture);
+        Mouse
+    }
+}
+
+impl Drop for Mouse {
+    fn drop(&mut self) {
+        let _ = execute!(std::io::stdout(), DisableMouseCapture);
+    }
 }
 
 /// Keys as they are pressed, and changes of the terminal's size.
@@ -118,17 +147,19 @@ async fn watch(
     signals: &mut Signals,
     args: TopArgs,
 ) -> std::io::Result<u8> {
-    let mut choice = Choice { order: args.sort, filter: args.filter, typing: false, paused: false, scrolled: 0 };
+    let mut choice = Choice::new(args.sort, args.filter);
+    let mut history = History::default();
     let mut frame = Frame::between(&first, &first);
     let (mut last, mut trouble) = (first, None);
     let mut ticks = interval(args.interval);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        terminal.draw(|screen| view::draw(screen, &frame, &choice, trouble.as_deref()))?;
+        terminal.draw(|screen| view::draw(screen, &frame, &choice, &history, trouble.as_deref()))?;
         tokio::select! {
             _ = ticks.tick(), if !choice.paused && trouble.is_none() => match Sample::take(&mut control).await {
                 Ok(now) => {
                     frame = Frame::between(&last, &now);
+                    history.push(&frame);
                     last = now;
                 }
                 // What was seen last stays on the screen.
@@ -140,6 +171,10 @@ async fn watch(
                         return Ok(code);
                     }
                 }
+                Some(Event::Mouse(mouse)) => {
+                    let size = terminal.size()?;
+                    point(mouse, Rect::new(0, 0, size.width, size.height), &frame, &mut choice);
+                }
                 Some(_) => {}
                 None => return Ok(0),
             },
@@ -147,6 +182,19 @@ async fn watch(
                 return Ok(128 + signal as u8);
             },
         }
+    }
+}
+
+/// Selects the row that is clicked on, or scrolls.
+fn point(mouse: MouseEvent, screen: Rect, frame: &Frame, choice: &mut Choice) {
+    match mouse.kind {
+        MouseEventKind::Down(MouseButton::Left) if choice.help => choice.help = false,
+        MouseEventKind::Down(MouseButton::Left) => {
+            choice.selected = view::row_at(screen, frame, choice, (mouse.column, mouse.row));
+        }
+        MouseEventKind::ScrollDown => choice.scrolled += 3,
+        MouseEventKind::ScrollUp => choice.scrolled = choice.scrolled.saturating_sub(3),
+        _ => {}
     }
 }
 
@@ -168,8 +216,18 @@ fn press(key: KeyEvent, choice: &mut Choice) -> Option<u8> {
         }
         return None;
     }
+    if choice.help {
+        choice.help = false;
+        return None;
+    }
     match key.code {
+        KeyCode::Esc if choice.selected.is_some() => choice.selected = None,
         KeyCode::Char('q') | KeyCode::Esc => return Some(0),
+        KeyCode::Char('?') => choice.help = true,
+        KeyCode::Tab => choice.look_at(choice.view.next()),
+        KeyCode::Char('1') => choice.look_at(View::Links),
+        KeyCode::Char('2') => choice.look_at(View::Nodes),
+        KeyCode::Char('3') => choice.look_at(View::Jobs),
         KeyCode::Char('s') => choice.order = choice.order.next(),
         KeyCode::Char('/') => (choice.typing, choice.scrolled) = (true, 0),
         KeyCode::Char(' ' | 'p') => choice.paused = !choice.paused,
@@ -189,8 +247,7 @@ mod tests {
 
     #[test]
     fn keys_sort_filter_pause_and_end() {
-        let mut choice =
-            Choice { order: Order::Rate, filter: String::new(), typing: false, paused: false, scrolled: 0 };
+        let mut choice = Choice::new(Order::Rate, String::new());
         let keys = |text: &str, choice: &mut Choice| -> Vec<Option<u8>> {
             text.chars().map(|c| press(KeyEvent::from(KeyCode::Char(c)), choice)).collect()
         };
@@ -200,6 +257,14 @@ mod tests {
         assert_eq!((choice.filter.as_str(), choice.scrolled), ("q+X", 0), "typed, and not obeyed");
         assert_eq!(press(KeyEvent::from(KeyCode::Esc), &mut choice), None);
         assert!(choice.filter.is_empty() && !choice.typing);
+        keys("?q", &mut choice);
+        assert!(!choice.help, "any key closes the list of keys");
+        keys("j3", &mut choice);
+        assert_eq!((choice.view, choice.scrolled), (View::Jobs, 0));
+        press(KeyEvent::from(KeyCode::Tab), &mut choice);
+        assert_eq!(choice.view, View::Links);
+        choice.selected = Some("0,0+X".into());
+        assert_eq!(press(KeyEvent::from(KeyCode::Esc), &mut choice), None, "the selection first");
         assert_eq!(keys("q", &mut choice), [Some(0)]);
         let interrupt = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
         assert_eq!(press(interrupt, &mut choice), Some(130));

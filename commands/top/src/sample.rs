@@ -79,7 +79,9 @@ pub(super) struct LinkRow {
     /// Node at the receiving end.
     pub(super) to: String,
     /// Number of the sending node, and of the direction: the order by name.
-    place: Link,
+    pub(super) place: Link,
+    /// Number of the node at the receiving end.
+    pub(super) to_node: u32,
     /// A second.
     pub(super) packets: f64,
     /// A second.
@@ -106,6 +108,8 @@ pub(super) struct TrunkRow {
 
 /// What is shown.
 pub(super) struct Frame {
+    /// When it was seen.
+    pub(super) at: Instant,
     pub(super) status: Status,
     /// All links that are there or were.
     pub(super) links: Vec<LinkRow>,
@@ -137,6 +141,7 @@ impl Frame {
                 name: format!("{}{}", shape.show(shape.coords(link.node)), link.dir),
                 to: shape.show(shape.coords(link.to)),
                 place: place(link),
+                to_node: link.to,
                 packets: rate(&packets),
                 flits: rate(&flits),
                 bytes: rate(&bytes),
@@ -152,6 +157,7 @@ impl Frame {
             TrunkRow { peer: peer.clone(), sent: rate(&|p| p.sent.bytes), received: rate(&|p| p.received.bytes) }
         };
         Frame {
+            at: now.at,
             status: now.status.clone(),
             links: now.links.iter().map(row).collect(),
             trunks: now.cluster.iter().flat_map(|c| &c.peers).map(trunk).collect(),

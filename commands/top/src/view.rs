@@ -1,19 +1,19 @@
 //! What `angara top` draws, and what it prints once.
 
-use super::sample::{Frame, LinkRow, Order, TrunkRow};
+use super::choice::{Choice, View};
+use super::history::{self, History};
+use super::rows;
+use super::sample::{Frame, Order, TrunkRow};
+use super::sheet::{Column, Sheet, colour, rate};
 use angara_control::report::table::{Table, age, bytes, short};
-use angara_protocol::msg::JobStatus;
+use angara_net::Link;
 use angara_protocol::print::plain_line;
 use ratatui::Frame as Screen;
 use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::style::{Color, Modifier, Style};
+use ratatui::style::{Color, Modifier, Style, Stylize};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, Cell, Paragraph, Row, Table as Grid};
+use ratatui::widgets::{Block, Cell, Clear, Paragraph};
 
-/// Colours from nothing to the busiest link: steps of light, so that they are told apart without colour vision, too.
-const HEAT: [u8; 6] = [238, 24, 31, 142, 214, 231];
-/// Blocks of the same steps.
-const BLOCKS: [&str; 6] = ["", "▏", "▎", "▌", "▊", "█"];
 /// Columns of jobs, of trunks and of links; names are as wide as the longest.
 const JOBS: [Column; 7] = [
     Column("job", 6, 0),
@@ -34,108 +34,43 @@ const TRUNKS: [Column; 8] = [
     Column("replays", 7, 5),
     Column("backlog", 10, 6),
 ];
-const LINKS: [Column; 10] = [
-    Column("link", 4, 0),
-    Column("to", 2, 0),
-    Column("", BAR as u16, 4),
-    Column("bytes/s", 10, 1),
-    Column("packets/s", 9, 3),
-    Column("flits/s", 7, 5),
-    Column("bytes", 10, 6),
-    Column("crc", 5, 7),
-    Column("replays", 7, 8),
-    Column("state", 5, 2),
+/// What keys do.
+const KEYS: [(&str, &str); 11] = [
+    ("1 2 3, Tab", "links, nodes, jobs"),
+    ("s", "next order: rate, total, errors, name"),
+    ("/", "filter by a part of the name"),
+    ("space, p", "pause and resume"),
+    ("arrows, PgUp, PgDn, Home", "scroll"),
+    ("mouse wheel", "scroll"),
+    ("click", "select a row: its last minute"),
+    ("shift and mouse", "select text, as without angara top"),
+    ("?", "these keys"),
+    ("Esc", "select nothing, then end"),
+    ("q, Ctrl-C", "end"),
 ];
-/// Longest bar, in characters.
-const BAR: usize = 16;
-/// Most characters of a name.
-const NAME_MAX: u16 = 24;
-
-/// What the user has chosen.
-pub(super) struct Choice {
-    pub(super) order: Order,
-    pub(super) filter: String,
-    /// The filter is being typed.
-    pub(super) typing: bool,
-    pub(super) paused: bool,
-    /// Links above the first one that is shown.
-    pub(super) scrolled: usize,
-}
-
-/// Title of a column, its width at least, and its rank: of those that do not fit, the higher ones are left out.
-#[derive(Clone, Copy)]
-struct Column(&'static str, u16, u8);
-
-/// A bordered table with those columns that fit; those of rank 0 are as wide as what is in them.
-struct Sheet {
-    columns: Vec<Column>,
-    rows: Vec<(Vec<Cell<'static>>, Style)>,
-}
-
-impl Sheet {
-    fn new(columns: &[Column]) -> Sheet {
-        Sheet { columns: columns.to_vec(), rows: Vec::new() }
-    }
-
-    /// Adds a row: what is in columns of rank 0 comes first, as text.
-    fn row(&mut self, names: [String; 2], more: Vec<Cell<'static>>, style: Style) {
-        for (column, name) in self.columns.iter_mut().zip(&names) {
-            column.1 = column.1.max(name.chars().count().min(usize::from(NAME_MAX)) as u16);
-        }
-        self.rows.push((names.map(Cell::from).into_iter().chain(more).collect(), style));
-    }
-
-    /// Which columns a table of this width has.
-    fn fitting(&self, width: u16) -> Vec<usize> {
-        let mut by_rank: Vec<usize> = (0..self.columns.len()).collect();
-        by_rank.sort_by_key(|i| self.columns[*i].2);
-        // The border, without the gap behind the last column.
-        let mut used = 1;
-        by_rank.retain(|i| {
-            let Column(_, wide, rank) = self.columns[*i];
-            let fits = rank == 0 || used + wide < width;
-            used += if fits { wide + 1 } else { 0 };
-            fits
-        });
-        by_rank.sort_unstable();
-        by_rank
-    }
-
-    fn draw(self, screen: &mut Screen, area: Rect, title: String) {
-        let kept = self.fitting(area.width);
-        let widths: Vec<Constraint> = kept.iter().map(|i| Constraint::Length(self.columns[*i].1)).collect();
-        let heads = Row::new(kept.iter().map(|i| self.columns[*i].0)).style(Modifier::DIM);
-        let rows = self
-            .rows
-            .into_iter()
-            .map(|(cells, style)| Row::new(kept.iter().filter_map(|i| cells.get(*i).cloned())).style(style));
-        screen.render_widget(Grid::new(rows, widths).header(heads).block(titled(title)), area);
-    }
-}
-
-/// How busy a link is beside the busiest, 0 to 1.
-fn share(link: &LinkRow, busiest: f64) -> f64 {
-    if busiest > 0.0 { link.bytes / busiest } else { 0.0 }
-}
-
-fn level(share: f64) -> usize {
-    if share <= 0.0 { 0 } else { 1 + (share * 4.0).round() as usize }
-}
-
-fn rate(per_second: f64) -> String {
-    short(per_second.round() as u64)
-}
-
-/// A bar that is as long as the share of N characters.
-fn bar(share: f64, width: usize) -> String {
-    let fifths = (share * width as f64 * 5.0).round() as usize;
-    format!("{}{}", BLOCKS[5].repeat(fifths / 5), BLOCKS[fifths % 5])
-}
 
 /// Draws `frame`; `trouble` is why there is none newer.
-pub(super) fn draw(screen: &mut Screen, frame: &Frame, choice: &Choice, trouble: Option<&str>) {
-    let jobs = (frame.status.jobs.len().clamp(1, 6) + 3) as u16;
-    let trunks = if frame.trunks.is_empty() { 0 } else { (frame.trunks.len().min(6) + 3) as u16 };
+pub(super) fn draw(screen: &mut Screen, frame: &Frame, choice: &Choice, history: &History, trouble: Option<&str>) {
+    let [head, top, middle, rest, foot] = areas(screen.area(), frame, choice);
+    screen.render_widget(Paragraph::new(header(frame)), head);
+    if choice.view == View::Links {
+        draw_jobs(screen, top, frame);
+        if !frame.trunks.is_empty() {
+            draw_trunks(screen, middle, frame);
+        }
+    }
+    draw_rows(screen, rest, frame, choice, history);
+    screen.render_widget(Paragraph::new(footer(choice, trouble)), foot);
+    if choice.help {
+        draw_keys(screen);
+    }
+}
+
+/// Places of header, jobs, trunks, the large table and the footer.
+fn areas(all: Rect, frame: &Frame, choice: &Choice) -> [Rect; 5] {
+    let alone = choice.view != View::Links;
+    let jobs = if alone { 0 } else { (frame.status.jobs.len().clamp(1, 6) + 3) as u16 };
+    let trunks = if alone || frame.trunks.is_empty() { 0 } else { (frame.trunks.len().min(6) + 3) as u16 };
     let parts = [
         Constraint::Length(2),
         Constraint::Length(jobs),
@@ -143,14 +78,45 @@ pub(super) fn draw(screen: &mut Screen, frame: &Frame, choice: &Choice, trouble:
         Constraint::Min(3),
         Constraint::Length(1),
     ];
-    let [head, top, middle, rest, foot] = Layout::vertical(parts).areas(screen.area());
-    screen.render_widget(Paragraph::new(header(frame)), head);
-    draw_jobs(screen, top, frame);
-    if trunks > 0 {
-        draw_trunks(screen, middle, frame);
+    Layout::vertical(parts).areas(all)
+}
+
+/// The row of the large table at this place of a screen, by name.
+pub(super) fn row_at(screen: Rect, frame: &Frame, choice: &Choice, (x, y): (u16, u16)) -> Option<String> {
+    let [.., rest, _] = areas(screen, frame, choice);
+    // Below the border and the titles, above the border.
+    let row = y.checked_sub(rest.y + 2).filter(|_| y + 1 < rest.bottom() && x < rest.right())?;
+    rows::list(frame, choice, usize::from(rest.height)).rows.into_iter().nth(usize::from(row)).map(|row| row.key)
+}
+
+fn draw_rows(screen: &mut Screen, area: Rect, frame: &Frame, choice: &Choice, history: &History) {
+    let list = rows::list(frame, choice, usize::from(area.height));
+    let mut sheet = Sheet::new(list.columns);
+    for row in list.rows {
+        let selected = choice.selected.as_ref() == Some(&row.key);
+        sheet.row(row.names, row.more, if selected { row.style.add_modifier(Modifier::REVERSED) } else { row.style });
     }
-    draw_links(screen, rest, frame, choice);
-    screen.render_widget(Paragraph::new(footer(choice, trouble)), foot);
+    let wanted: Box<dyn Fn(&Link) -> bool> = match &choice.selected {
+        Some(key) => rows::links_of(frame, choice.view, key),
+        None => Box::new(|_| true),
+    };
+    let seen = history.of(wanted);
+    let most = seen.iter().copied().fold(0.0, f64::max).round() as u64;
+    let whose = choice.selected.as_deref().map_or("all links".into(), plain_line);
+    let below = format!(" last minute, {whose}: {} at most {}/s ", history::drawn(&seen), bytes(most));
+    sheet.draw(screen, area, list.title, (!seen.is_empty()).then_some(below));
+}
+
+/// The keys, over what else is shown.
+fn draw_keys(screen: &mut Screen) {
+    let width = 2 + KEYS.iter().map(|(key, what)| 27 + what.len().max(key.len())).max().unwrap_or(0) as u16;
+    let all = screen.area();
+    let (width, height) = (width.min(all.width), (KEYS.len() as u16 + 2).min(all.height));
+    let area = Rect { x: (all.width - width) / 2, y: (all.height - height) / 2, width, height };
+    let lines = KEYS.map(|(key, what)| Line::from(vec![Span::from(format!(" {key:25}")).bold(), what.into()]));
+    screen.render_widget(Clear, area);
+    let block = Block::bordered().title("keys; any of them closes this");
+    screen.render_widget(Paragraph::new(lines.to_vec()).block(block), area);
 }
 
 fn header(frame: &Frame) -> Vec<Line<'static>> {
@@ -187,6 +153,8 @@ fn footer(choice: &Choice, trouble: Option<&str>) -> Line<'static> {
         paused.into(),
         key("q"),
         " quit  ".into(),
+        key("Tab"),
+        format!(" view: {}  ", choice.view.name()).into(),
         key("s"),
         format!(" sort: {}  ", choice.order.name()).into(),
         key("/"),
@@ -194,31 +162,20 @@ fn footer(choice: &Choice, trouble: Option<&str>) -> Line<'static> {
         key("space"),
         " pause  ".into(),
         key("↑↓"),
-        " scroll".into(),
+        " scroll  ".into(),
+        key("?"),
+        " keys".into(),
     ])
-}
-
-fn titled(title: String) -> Block<'static> {
-    Block::bordered().title(title)
 }
 
 fn draw_jobs(screen: &mut Screen, area: Rect, frame: &Frame) {
     let mut sheet = Sheet::new(&JOBS);
     for job in &frame.status.jobs {
         let pes = format!("{}/{}", job.attached, job.pes);
-        let more = [job.uid.to_string(), pes, bytes(job.memory), age(job.age_s), set(job)].map(Cell::from);
+        let more = [job.uid.to_string(), pes, bytes(job.memory), age(job.age_s), rows::set(job)].map(Cell::from);
         sheet.row([job.job.to_string(), plain_line(&job.name)], more.into(), Style::new());
     }
-    sheet.draw(screen, area, format!("{} jobs", frame.status.jobs.len()));
-}
-
-/// Nodes of a job's node set, and how many more only pass packets on: `6+1`.
-fn set(job: &JobStatus) -> String {
-    let Some(set) = &job.set else { return "-".into() };
-    match set.transit.len() {
-        0 => set.nodes.len().to_string(),
-        transit => format!("{}+{transit}", set.nodes.len()),
-    }
+    sheet.draw(screen, area, format!("{} jobs", frame.status.jobs.len()), None);
 }
 
 fn draw_trunks(screen: &mut Screen, area: Rect, frame: &Frame) {
@@ -227,40 +184,7 @@ fn draw_trunks(screen: &mut Screen, area: Rect, frame: &Frame) {
         let [host, state, more @ ..] = cells(trunk);
         sheet.row([host, state], more.map(Cell::from).into(), colour(trunk.peer.up));
     }
-    sheet.draw(screen, area, format!("{} trunks", frame.trunks.len()));
-}
-
-/// Returns what is down is red.
-fn colour(up: bool) -> Style {
-    if up { Style::new() } else { Style::new().fg(Color::Red) }
-}
-
-fn draw_links(screen: &mut Screen, area: Rect, frame: &Frame, choice: &Choice) {
-    let links = frame.links(choice.order, &choice.filter);
-    let busiest = links.iter().map(|link| link.bytes).fold(0.0, f64::max);
-    let first = choice.scrolled.min(links.len().saturating_sub(1));
-    let mut sheet = Sheet::new(&LINKS);
-    for link in links.iter().skip(first).take(usize::from(area.height)) {
-        let share = share(link, busiest);
-        let heat = Style::new().fg(Color::Indexed(HEAT[level(share)]));
-        let more = vec![
-            Cell::from(Span::from(bar(share, BAR)).style(heat)),
-            Cell::from(bytes(link.bytes.round() as u64)),
-            Cell::from(rate(link.packets)),
-            Cell::from(rate(link.flits)),
-            Cell::from(bytes(link.total)),
-            Cell::from(short(link.crc_errors)),
-            Cell::from(short(link.replays)),
-            Cell::from(if link.up { "up" } else { "DOWN" }),
-        ];
-        sheet.row([link.name.clone(), link.to.clone()], more, colour(link.up));
-    }
-    let title = match links.len() {
-        0 if choice.filter.is_empty() => "no link has carried anything".into(),
-        0 => format!("no link is called {}", choice.filter),
-        count => format!("{count} links, by {}, from {}", choice.order.name(), first + 1),
-    };
-    sheet.draw(screen, area, title);
+    sheet.draw(screen, area, format!("{} trunks", frame.trunks.len()), None);
 }
 
 /// The same as text, with N links.
@@ -270,7 +194,7 @@ pub(super) fn text(frame: &Frame, order: Order, filter: &str, most: usize) -> St
     for job in &frame.status.jobs {
         let (attached, memory, age) = (job.attached.to_string(), bytes(job.memory), age(job.age_s));
         let (id, user, pes) = (job.job.to_string(), job.uid.to_string(), job.pes.to_string());
-        jobs.row(&[id, job.name.clone(), user, pes, attached, memory, age, set(job)]);
+        jobs.row(&[id, job.name.clone(), user, pes, attached, memory, age, rows::set(job)]);
     }
     out.push_str(&if frame.status.jobs.is_empty() { "no jobs\n".into() } else { jobs.render() });
     if !frame.trunks.is_empty() {
@@ -324,6 +248,7 @@ fn cells(trunk: &TrunkRow) -> [String; 8] {
 #[cfg(test)]
 mod tests {
     use super::super::sample::tests::sample;
+    use super::super::sheet::BAR;
     use super::*;
     use angara_net::NodeSet;
     use ratatui::Terminal;
@@ -339,14 +264,16 @@ mod tests {
     fn drawn(choice: &Choice, size: (u16, u16), trouble: Option<&str>) -> String {
         let mut terminal = Terminal::new(TestBackend::new(size.0, size.1)).expect("no terminal is needed");
         let frame = frame();
-        terminal.draw(|screen| draw(screen, &frame, choice, trouble)).expect("drawn");
+        let mut history = History::default();
+        history.push(&frame);
+        terminal.draw(|screen| draw(screen, &frame, choice, &history, trouble)).expect("drawn");
         let buffer = terminal.backend().buffer().clone();
         let line = |y| (0..size.0).map(|x| buffer[(x, y)].symbol()).collect::<String>();
         (0..size.1).map(|y| line(y) + "\n").collect()
     }
 
     fn choice() -> Choice {
-        Choice { order: Order::Rate, filter: String::new(), typing: false, paused: false, scrolled: 0 }
+        Choice::new(Order::Rate, String::new())
     }
 
     #[test]
@@ -372,7 +299,7 @@ mod tests {
             // What does not fit is left out as a whole.
             let heads = text.lines().find(|line| line.contains("bytes/s")).expect("a head");
             for head in heads.trim_matches(['│', ' ', '\n']).split_whitespace() {
-                assert!(LINKS.iter().any(|column| column.0 == head), "{head} at {width}: {text}");
+                assert!(rows::LINKS.iter().any(|column| column.0 == head), "{head} at {width}: {text}");
             }
         }
         let job = |width| drawn(&choice(), (width, 24), None).lines().find(|l| l.contains("heat2d")).map(String::from);
@@ -414,6 +341,43 @@ mod tests {
         assert_eq!(last(&frame), "-");
         frame.status.jobs[0].set = Some(NodeSet { nodes: vec![0, 2, 3], transit: vec![1] });
         assert_eq!(last(&frame), "3+1");
+    }
+
+    #[test]
+    fn nodes_and_jobs_have_views_of_their_own() {
+        let mut choice = choice();
+        choice.look_at(View::Nodes);
+        let text = drawn(&choice, (110, 24), None);
+        let row =
+            |name: &str| text.lines().find(|line| line.contains(name)).unwrap_or_else(|| panic!("{name}: {text}"));
+        assert!(text.contains("4 nodes, by rate") && !text.contains("heat2d"), "{text}");
+        assert!(row("│0,0").contains("1 MiB") && row("│0,1").contains("+Y"), "{text}");
+        choice.look_at(View::Jobs);
+        let text = drawn(&choice, (110, 24), None);
+        assert!(text.contains("1 jobs, by number") && text.contains("came") && text.contains("heat2d"), "{text}");
+        assert!(!text.contains("0,0+X"), "{text}");
+    }
+
+    #[test]
+    fn keys_are_shown_over_the_rest() {
+        let text = drawn(&Choice { help: true, ..choice() }, (110, 24), None);
+        assert!(text.contains("links, nodes, jobs") && text.contains("keys; any of them closes this"), "{text}");
+        drawn(&Choice { help: true, ..choice() }, (10, 4), None);
+    }
+
+    #[test]
+    fn a_click_selects_the_row_under_it_and_its_last_minute_is_shown() {
+        let (mut choice, size) = (choice(), Rect::new(0, 0, 110, 24));
+        let before = drawn(&choice, (110, 24), None);
+        assert!(before.contains("last minute, all links: █ at most 1.2 MiB/s"), "{before}");
+        let line = before.lines().position(|line| line.contains("1,0-X")).expect("its row") as u16;
+        choice.selected = row_at(size, &frame(), &choice, (5, line));
+        assert_eq!(choice.selected.as_deref(), Some("1,0-X"));
+        let after = drawn(&choice, (110, 24), None);
+        assert!(after.contains("last minute, 1,0-X: █ at most 256 KiB/s"), "{after}");
+        for outside in [(5, 0), (5, 23), (5, 22), (5, line + 9)] {
+            assert_eq!(row_at(size, &frame(), &choice, outside), None, "{outside:?}");
+        }
     }
 
     #[test]

@@ -13,7 +13,9 @@ use angara_cli::shared::beside::WHATIF;
 use angara_cli::shared::{foreign, word};
 use angara_control::error::{Failed, print};
 use angara_control::report;
+use angara_control::report::document::date;
 use angara_launch::many;
+use angara_launch::many::seeds::quoted;
 use angara_launch::run;
 use angara_launch::run::options::PesAs;
 use angara_net::units::whole;
@@ -109,6 +111,9 @@ pub struct WhatIfArgs {
     /// Draw the times, too
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     svg: Option<PathBuf>,
+    /// Write a page with picture and table, too, for any browser; it needs no other file and no network
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    html: Option<PathBuf>,
     /// Say nothing about progress
     #[arg(short, long)]
     quiet: bool,
@@ -124,7 +129,8 @@ fn compare(args: WhatIfArgs) -> Result<u8, Failed> {
     let axes = Axes::new(&args)?;
     let cases = axes.cases();
     run::find(&args.command[0])?;
-    for (file, option) in [(&args.csv, "--csv"), (&args.json, "--json"), (&args.svg, "--svg")] {
+    let files = [(&args.csv, "--csv"), (&args.json, "--json"), (&args.svg, "--svg"), (&args.html, "--html")];
+    for (file, option) in files {
         file.as_ref().map_or(Ok(()), |file| report::check_writable(file, option))?;
     }
     let dir = Reports::new()?;
@@ -171,18 +177,33 @@ fn compare(args: WhatIfArgs) -> Result<u8, Failed> {
             return Ok(ended.map_or(0, |ended| ended.code));
         }
     }
-    let table = table::Results { axes: &axes, cases: &cases, outcomes: &outcomes };
-    print(table.text())?;
-    let files = [(&args.csv, table.csv()), (&args.json, table.json())];
-    for (file, text) in files {
-        if let Some(file) = file {
-            write(file, &text)?;
-        }
-    }
-    if let Some(file) = &args.svg {
-        write(file, &table.svg(&args.command[0].to_string_lossy())?)?;
-    }
+    show(&args, &table::Results { axes: &axes, cases: &cases, outcomes: &outcomes })?;
     Ok(ended.map(|ended| ended.code).or(failed).unwrap_or(0))
+}
+
+/// Prints the table, and writes the files that were asked for.
+fn show(args: &WhatIfArgs, results: &table::Results) -> Result<(), Failed> {
+    print(results.text())?;
+    let program = args.command[0].to_string_lossy();
+    let written = |file: &Option<PathBuf>, text: &dyn Fn() -> Result<String, Failed>| match file {
+        Some(file) => write_whole(file, text()?).map_err(|e| Failed::unwritten(file.display(), &e)),
+        None => Ok(()),
+    };
+    written(&args.csv, &|| Ok(results.csv()))?;
+    written(&args.json, &|| Ok(results.json()))?;
+    written(&args.html, &|| Ok(results.html(&program, &command_line(), &now())))?;
+    written(&args.svg, &|| results.svg(&program))
+}
+
+/// The command as it was given, for a shell.
+fn command_line() -> String {
+    let words = std::env::args_os().skip(1).map(|word| quoted(&word.to_string_lossy()));
+    std::iter::once("angara".into()).chain(words).collect::<Vec<_>>().join(" ")
+}
+
+fn now() -> String {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    date(since.map_or(0, |since| since.as_secs()))
 }
 
 /// Says once what PEs cannot be, rather than in every run. `line` is what the first one is started with.
@@ -191,10 +212,6 @@ fn check_pes(line: &[OsString], quiet: bool) -> Result<(), Failed> {
     // A mistake in it is said by the run.
     options_of(std::iter::once(OsString::from("angara")).chain(loud.skip(1).cloned()).collect())
         .map_or(Ok(()), |args| run::check(&args))
-}
-
-fn write(file: &Path, text: &str) -> Result<(), Failed> {
-    write_whole(file, text).map_err(|e| Failed::unwritten(file.display(), &e))
 }
 
 /// A directory for the reports of all runs, removed in the end.

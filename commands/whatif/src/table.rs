@@ -2,11 +2,14 @@
 
 use super::axes::{Axes, Case, PES};
 use angara_control::error::Failed;
+use angara_control::report::document::Document;
+use angara_control::report::table::Unit;
 use angara_control::report::{self, total};
 use angara_protocol::print::csv_cell;
 use angara_sim::plot::Chart;
 use angara_sim::table::{Table, number};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Marks the time of a run that another run may differ from.
@@ -21,6 +24,10 @@ pub(super) struct Outcome {
 }
 
 struct Measured {
+    /// Its network.
+    network: String,
+    /// Its machine, with changed settings.
+    machine: String,
     /// Nanoseconds from the beginning of the programs to the end of the last one.
     time: f64,
     /// The part of their time that PEs waited, all together.
@@ -41,6 +48,8 @@ impl Outcome {
             let hottest = traffic.links.iter().max_by_key(|link| total(link).flits);
             let busy = |flits: u64| flits as f64 * times.flit_ps / time.max(1) as f64;
             Some(Measured {
+                network: traffic.shape.to_string(),
+                machine: report.options.machine_name(),
                 time: time as f64 / 1e3,
                 waiting: waited as f64 / sum.max(1) as f64,
                 hottest: hottest.map(|link| (report::link_name(traffic.shape, link), busy(total(link).flits))),
@@ -68,11 +77,22 @@ impl Results<'_> {
         self.cases.iter().zip(self.outcomes).filter_map(|(case, outcome)| Some((case, outcome.as_ref()?)))
     }
 
-    /// A table for people.
-    pub(super) fn text(&self) -> String {
-        let mut head: Vec<&str> = self.axes.names().collect();
-        head.extend([">time, us", ">speed-up", ">waiting, %", "hottest link", ">busy, %"]);
-        let mut table = Table::new(&head);
+    fn measured(&self) -> impl Iterator<Item = &Measured> {
+        self.rows().filter_map(|(_, outcome)| outcome.measured.as_ref())
+    }
+
+    /// The unit of all times.
+    fn unit(&self) -> Unit {
+        Unit::of(self.measured().map(|m| m.time * 1e3).fold(0.0, f64::max) as u64)
+    }
+
+    /// Titles and rows of a table for people.
+    fn cells(&self) -> (Vec<String>, Vec<Vec<String>>) {
+        let unit = self.unit();
+        let mut head: Vec<String> = self.axes.names().map(String::from).collect();
+        head.push(format!(">time, {}", unit.name));
+        head.extend([">speed-up", ">waiting, %", "hottest link", ">busy, %"].map(String::from));
+        let mut rows = Vec::new();
         for (case, outcome) in self.rows() {
             let mut row = case.values.clone();
             match &outcome.measured {
@@ -80,20 +100,70 @@ impl Results<'_> {
                     let speedup = self.first().map_or("-".into(), |first| format!("{:.3}", first / m.time));
                     let (link, busy) = m.hottest.clone().unwrap_or_else(|| ("-".into(), 0.0));
                     let mark = if outcome.differs { DIFFERS } else { "" };
-                    row.extend([format!("{:.3}{mark}", m.time / 1e3), speedup, number(100.0 * m.waiting, 3), link]);
+                    row.extend([
+                        unit.show((m.time * 1e3).round() as u64) + mark,
+                        speedup,
+                        number(100.0 * m.waiting, 3),
+                        link,
+                    ]);
                     row.push(number(100.0 * busy, 3));
                 }
                 None => row.extend([&format!("exit code {}", outcome.code), "-", "-", "-", "-"].map(str::to_string)),
             }
-            table.row(&row);
+            rows.push(row);
         }
-        let note = match self.rows().any(|(_, outcome)| outcome.differs && outcome.measured.is_some()) {
-            true => format!(
-                "{DIFFERS} went on without a PE for a time, or its times rest on a guess: another run may differ\n"
-            ),
-            false => String::new(),
+        (head, rows)
+    }
+
+    /// What the mark at a time means, if one has it.
+    fn note(&self) -> Option<String> {
+        let differs = self.rows().any(|(_, outcome)| outcome.differs && outcome.measured.is_some());
+        let why = "went on without a PE for a time, or its times rest on a guess: another run may differ";
+        differs.then(|| format!("{DIFFERS} {why}"))
+    }
+
+    /// A table for people.
+    pub(super) fn text(&self) -> String {
+        let (head, rows) = self.cells();
+        let mut table = Table::new(&head.iter().map(String::as_str).collect::<Vec<_>>());
+        rows.iter().for_each(|row| table.row(row));
+        table.render() + &self.note().map_or_else(String::new, |note| note + "\n")
+    }
+
+    /// A page that needs nothing else: the picture, the table, and how to have them again.
+    pub(super) fn html(&self, program: &str, command: &str, date: &str) -> String {
+        let mut page = Document::default();
+        page.line(command);
+        page.line(format!("angara {}, {date}", env!("CARGO_PKG_VERSION")));
+        let all = |of: fn(&Measured) -> &String| {
+            let all: BTreeSet<&String> = self.measured().map(of).collect();
+            all.into_iter().cloned().collect::<Vec<_>>().join("; ")
         };
-        table.render() + &note
+        page.line(format!("networks: {}", all(|m| &m.network)));
+        page.line(format!("machines: {}", all(|m| &m.machine)));
+        match self.svg(program) {
+            Ok(svg) => page.picture(svg),
+            Err(e) => page.line(e.message),
+        }
+        let (head, rows) = self.cells();
+        let mut table = report::table::Table::new(&head.iter().map(String::as_str).collect::<Vec<_>>());
+        rows.iter().for_each(|row| table.row(row));
+        page.table(table);
+        self.note().into_iter().for_each(|note| page.line(note));
+        page.page(&self.title(program))
+    }
+
+    /// Program, and what all runs have in common: network and machine, with its router and its changed settings.
+    fn title(&self, program: &str) -> String {
+        let program = Path::new(program).file_name().map_or(program.into(), |name| name.to_string_lossy());
+        let one = |what: &str, of: fn(&Measured) -> &String| {
+            let first = self.measured().next().map(of)?;
+            self.measured().all(|m| of(m) == first).then(|| format!("{what}{first}"))
+        };
+        let network =
+            one("torus ", |m| &m.network).unwrap_or_else(|| "several tori".into()).replace("torus mesh:", "mesh ");
+        let machine = one("machine ", |m| &m.machine).unwrap_or_else(|| "several machines".into());
+        format!("{program} in virtual time: {network}, {machine}")
     }
 
     /// The same for spreadsheets; times in nanoseconds, shares from 0 to 1.
@@ -156,7 +226,7 @@ impl Results<'_> {
             let name = others.iter().map(|axis| case.values[*axis].clone()).collect::<Vec<_>>().join(", ");
             let value = last.map_or("", |axis| case.values[axis].as_str());
             let place = places.iter().position(|known| known == value).unwrap_or(0) as f64;
-            let point = (if growth { value.parse().unwrap_or(place) } else { place }, m.time / 1e3);
+            let point = (if growth { value.parse().unwrap_or(place) } else { place }, self.unit().scaled(m.time * 1e3));
             match curves.iter_mut().find(|(curve, _)| *curve == name) {
                 Some((_, points)) => points.push(point),
                 None => curves.push((name, vec![point])),
@@ -164,9 +234,9 @@ impl Results<'_> {
         }
         curves.iter_mut().for_each(|(_, points)| points.sort_by(|a, b| a.0.total_cmp(&b.0)));
         let chart = Chart {
-            title: format!("{program} in virtual time"),
+            title: self.title(program),
             x: if growth { "PEs" } else { x }.into(),
-            y: "time, us".into(),
+            y: format!("time, {}", self.unit().name),
             x_log: growth,
             y_log: growth,
             curves,
@@ -174,6 +244,7 @@ impl Results<'_> {
             places: if growth { Vec::new() } else { places },
             ..Chart::default()
         };
+        let chart = if growth { chart.at_its_points() } else { chart };
         chart.svg().map_err(|e| Failed::runtime(format!("nothing to draw: {e}"), "see what the runs said"))
     }
 

@@ -60,9 +60,24 @@ pub struct Chart {
     pub beyond: Vec<(String, f64)>,
     /// Names of the places 0, 1, 2 … on a horizontal axis that has no numbers.
     pub places: Vec<String>,
+    /// Numbers at the horizontal axis: the values that were tried, where they are few. Round ones, if empty.
+    pub x_at: Vec<f64>,
 }
 
 impl Chart {
+    /// Most numbers at an axis that need not be round.
+    const NUMBERS_MAX: usize = 12;
+
+    /// The same with the places of its points as numbers at the horizontal axis, unless they are many.
+    #[must_use]
+    pub fn at_its_points(mut self) -> Chart {
+        let mut all: Vec<f64> = self.curves.iter().flat_map(|(_, points)| points.iter().map(|p| p.0)).collect();
+        all.sort_by(f64::total_cmp);
+        all.dedup();
+        self.x_at = if all.len() <= Chart::NUMBERS_MAX { all } else { Vec::new() };
+        self
+    }
+
     /// The points as CSV: curve, x, y.
     pub fn csv(&self) -> String {
         let mut out = format!("curve,{},{}\n", csv_cell(&self.x), csv_cell(&self.y));

@@ -58,6 +58,7 @@ class Whatif(TypedDict, total=False):
     run: Values
     csv: Values
     svg: Values
+    html: Values
     quiet: bool
 
 class Plan(TypedDict, total=False):

@@ -1,6 +1,8 @@
 //! `angara report FILE --html OUT`: the page of a daemon, with what a finished run has put on the links.
 
-use super::{RunReport, total};
+use super::document::{Document, date};
+use super::table::Table;
+use super::{Comparison, RunReport, took, total, word_of};
 use crate::error::Failed;
 use angara_abi::account::Class;
 use angara_net::Link;
@@ -9,10 +11,68 @@ use angara_protocol::whole_file::write_whole;
 use serde_json::{Map, Value, json};
 use std::path::Path;
 
-/// Writes it.
-pub fn write(report: &RunReport, file: &Path) -> Result<(), Failed> {
+/// Looks of the tables below the picture, in the colours of the page.
+const STYLE: &str = "\
+#tables { flex: none; max-height: 60%; overflow: auto; padding: 6px 14px; border-top: 1px solid var(--line); background: var(--panel); }
+#tables summary { cursor: pointer; }
+#tables h2 { margin: 14px 0 4px; }
+#tables table { width: auto; }
+#tables th, #tables td { padding: 1px 14px 1px 0; max-width: none; }
+#tables th.n, #tables td.n { padding: 1px 14px 1px 0; }
+#tables pre { line-height: 1.2; margin: 0; }";
+
+/// Writes the page of the report that was read from `source`.
+pub fn write(report: &RunReport, source: &Path, file: &Path) -> Result<(), Failed> {
     let page = angara_page::standalone(&recorded(report).to_string());
+    let tables = tables(report, source);
+    // The last one: what is recorded has no such words, but a script may.
+    let end = page.rfind("</body>").unwrap_or(page.len());
+    put(format!("{}{tables}{}", &page[..end], &page[end..]), file)
+}
+
+/// Writes a page that compares two reports, which were read from `sources`.
+pub fn write_both(comparison: &Comparison, sources: [&Path; 2], file: &Path) -> Result<(), Failed> {
+    let [a, b] = sources.map(|source| source.display().to_string());
+    let mut document = Document::default();
+    document.line(format!("A was written {}, B {}.", written(sources[0]), written(sources[1])));
+    document.line(format!("angara {}: angara report {a} {b}", env!("CARGO_PKG_VERSION")));
+    document.append(comparison.for_a_page());
+    put(document.page(&format!("{a} and {b}")), file)
+}
+
+fn put(page: String, file: &Path) -> Result<(), Failed> {
     write_whole(file, page).map_err(|e| Failed::unwritten(format!("the page {}", file.display()), &e))
+}
+
+/// When a file was written, in words.
+fn written(file: &Path) -> String {
+    let at = std::fs::metadata(file).and_then(|meta| meta.modified()).ok();
+    let since = at.and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
+    since.map_or("at an unknown time".into(), |since| date(since.as_secs()))
+}
+
+/// What `angara report` prints, to be opened below the picture.
+fn tables(report: &RunReport, source: &Path) -> String {
+    let options = &report.options;
+    let mut about = Table::new(&["the run", ""]);
+    let faults = if options.faults.is_empty() { "none".into() } else { options.faults.join("; ") };
+    for (name, value) in [
+        ("command", report.command.join(" ")),
+        ("machine", options.machine_name()),
+        ("network", report.traffic.shape.to_string()),
+        ("PEs", format!("{}, up to {} on a node, map {}", options.pes, options.ppn, options.map)),
+        ("barrier", word_of(&options.barrier)),
+        ("collectives", word_of(&options.collectives)),
+        ("faults", faults),
+        ("report", format!("{}, written {}", source.display(), written(source))),
+    ] {
+        about.row(&[name, &value]);
+    }
+    let mut document = Document::default();
+    document.table(about);
+    document.append(super::document(report, false, false));
+    let (style, html) = (STYLE, document.html());
+    format!("<style>\n{style}\n</style>\n<details id=\"tables\"><summary>Tables</summary>\n{html}</details>\n")
 }
 
 /// Returns what the page would have been told by a daemon.
@@ -42,7 +102,7 @@ fn recorded(report: &RunReport) -> Value {
             "hosts": [],
             "here": 0,
             "owners": [],
-            "title": format!("{}, {pes} PEs, {:.3} s, {}", plain_line(&report.command.join(" ")), t.wall_s, plain_line(&report.outcome)),
+            "title": format!("{}, {pes} PEs, {}, {}", plain_line(&report.command.join(" ")), took(t), plain_line(&report.outcome)),
         },
         "placement": t.placement,
         "set": t.set,
@@ -66,4 +126,24 @@ fn recorded(report: &RunReport) -> Value {
             },
         },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::sample;
+    use super::*;
+
+    #[test]
+    fn the_page_has_the_tables_behind_the_picture() {
+        let mut report = sample();
+        report.command.push("<script>".into());
+        report.options.machine = Some("desmos".into());
+        let html = tables(&report, Path::new("/nonexistent/r.json"));
+        for part in
+            ["<td>machine</td><td>desmos</td>", "Traffic by class", "Hottest links", "&lt;script&gt;", "unknown time"]
+        {
+            assert!(html.contains(part), "{part} missing in\n{html}");
+        }
+        assert!(!html.contains("<script"), "{html}");
+    }
 }

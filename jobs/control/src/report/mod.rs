@@ -3,12 +3,15 @@
 //! The file is JSON: the daemon's traffic report at the top level, and beside it the command, the
 //! options, how the run ended and the hottest links. How it is written and read is in `file`.
 
+mod compare;
+pub mod document;
 mod file;
 pub mod heatmap;
 pub mod html;
 pub mod table;
 pub mod times;
 
+pub use compare::{Comparison, compare};
 pub use file::{Writer, check_writable, read};
 
 use crate::cores::Bind;
@@ -17,12 +20,14 @@ use angara_abi::job::{Barrier, Collectives};
 use angara_net::torus::Shape;
 use angara_protocol::msg::{LinkReport, LinkUse, PairReport, Report, RoutineRow, TimesPiece, WaitRow};
 use angara_protocol::print::plain_line;
+use document::Document;
 use serde::{Deserialize, Serialize};
-use std::fmt::Write as _;
-use table::{Table, bytes, count, terminal_width};
+use table::{Table, bytes, count, duration, terminal_width};
 
 /// Number of hottest links kept in a report.
 const HOTTEST: usize = 10;
+/// What is said of a network without traffic.
+const NOTHING: &str = "none: nothing left a node";
 /// Most links listed in full without `--all`.
 const LINKS_SHOWN: usize = 64;
 /// Most PEs whose nodes are listed without `--all`.
@@ -93,6 +98,21 @@ pub struct RunOptions {
     pub heap: u64,
     /// Faults, as they were written.
     pub faults: Vec<String>,
+    /// Name of the machine, if one was named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<String>,
+    /// Its changed settings, as they were written.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub set: Vec<String>,
+}
+
+impl RunOptions {
+    /// The machine and its changed settings in words.
+    pub fn machine_name(&self) -> String {
+        let name = self.machine.as_deref().unwrap_or("default");
+        let with = if self.set.is_empty() { "" } else { " with " };
+        format!("{name}{with}{}", self.set.join(", "))
+    }
 }
 
 /// A hot link.
@@ -142,48 +162,76 @@ pub fn hottest(shape: Shape, links: &[LinkReport], most: usize) -> Vec<Hot> {
     sorted.into_iter().map(|l| Hot { link: link_name(shape, l), load: total(l) }).collect()
 }
 
+/// The time that a run took: virtual time to the picosecond, else that of the clock on the wall.
+pub fn took(t: &Report) -> String {
+    let end = t.virtual_time.as_ref().and_then(|times| times.pes.iter().map(|pe| pe.end).max());
+    end.map_or_else(|| duration(t.wall_s), |ps| format!("{} of virtual time", duration(ps as f64 / 1e12)))
+}
+
+/// Program, size, network, path, time and outcome in a line.
+pub fn summary(report: &RunReport) -> String {
+    let t = &report.traffic;
+    let path = word_of(&t.path);
+    let (command, pes) = (report.command.join(" "), t.placement.len());
+    plain_line(&format!("{command}: {pes} PEs on {}, path {path}, {}, {}", t.shape, took(t), report.outcome))
+}
+
+/// A word of the protocol as JSON has it.
+fn word_of(word: &impl Serialize) -> String {
+    serde_json::to_value(word).ok().and_then(|v| v.as_str().map(String::from)).unwrap_or_default()
+}
+
 /// Returns everything as text.
 pub fn show(report: &RunReport, all: bool, colour: bool) -> String {
+    document(report, all, colour).text()
+}
+
+/// Returns everything.
+pub(crate) fn document(report: &RunReport, all: bool, colour: bool) -> Document {
     let t = &report.traffic;
-    let mut out = String::new();
-    let path = serde_json::to_value(t.path).ok().and_then(|v| v.as_str().map(String::from)).unwrap_or_default();
-    let _ = writeln!(
-        out,
-        "{}: {} PEs on {}, path {path}, {:.3} s, {}",
-        plain_line(&report.command.join(" ")),
-        t.placement.len(),
-        t.shape,
-        t.wall_s,
-        plain_line(&report.outcome)
-    );
+    let mut out = Document::default();
+    out.line(summary(report));
     if let Some(set) = &t.set {
-        let _ = writeln!(out, "node set: {}", set.show(&t.shape));
+        out.line(format!("node set: {}", set.show(&t.shape)));
     }
     for note in &t.notes {
-        let _ = writeln!(out, "note: {}", plain_line(note));
+        out.line(format!("note: {note}"));
     }
     if let Some(times) = &t.virtual_time {
-        out.push_str(&times::show(report, times, all));
+        times::add(&mut out, report, times, all);
     }
-    out.push_str("\nPlacement (PE: node)\n");
-    out.push_str(&placement(t, all));
-    out.push_str("\nTraffic by class, all PEs\n");
-    out.push_str(&classes(t));
+    out.heading("Placement (PE: node)");
+    out.drawn(placement(t, all));
+    out.heading("Traffic by class, all PEs");
+    add_table(&mut out, classes(t), "none");
     if all {
-        out.push_str("\nTraffic between PEs\n");
-        out.push_str(&pair_table(t));
+        out.heading("Traffic between PEs");
+        out.table(pair_table(t));
     }
-    out.push_str("\nTraffic per link\n");
-    out.push_str(&link_table(t, all));
-    out.push('\n');
-    out.push_str(&heat(t, colour));
-    out.push_str("\nHottest links\n");
+    out.heading("Traffic per link");
+    match link_rows(t.shape, &t.links, if all { usize::MAX } else { LINKS_SHOWN }) {
+        Some((table, left_out)) => {
+            out.table(table);
+            out.drawn(left_out);
+        }
+        None => out.line(NOTHING),
+    }
+    add_heat(&mut out, t, colour);
+    out.heading("Hottest links");
     let mut hot = Table::new(&["link", ">packets", ">flits", ">bytes"]);
     for h in &report.hottest {
         hot.row(&[h.link.clone(), count(h.load.packets), count(h.load.flits), count(h.load.bytes)]);
     }
-    out.push_str(&if hot.is_empty() { "  none: nothing left a node\n".into() } else { hot.render() });
+    add_table(&mut out, hot, NOTHING);
     out
+}
+
+/// A table, or what to say where it has no rows.
+fn add_table(out: &mut Document, table: Table, none: &str) {
+    if table.is_empty() {
+        out.line(none);
+    }
+    out.table(table);
 }
 
 /// Nodes of all PEs, or of the first ones of a large job.
@@ -200,12 +248,12 @@ fn placement(t: &Report, all: bool) -> String {
     let mut text: String = cells.chunks(per_line).map(line).collect();
     let left_out = t.placement.len() - cells.len();
     if left_out > 0 {
-        let _ = writeln!(text, "  ({left_out} more PEs left out; --all shows them)");
+        text.push_str(&format!("  ({left_out} more PEs left out; --all shows them)\n"));
     }
     text
 }
 
-fn classes(t: &Report) -> String {
+fn classes(t: &Report) -> Table {
     let mut table = Table::new(&["class", ">operations", ">packets", ">flits", ">payload bytes", ">returned bytes"]);
     for class in Class::ALL {
         let mut sum = angara_abi::account::Traffic::default();
@@ -222,10 +270,10 @@ fn classes(t: &Report) -> String {
             ]);
         }
     }
-    if table.is_empty() { "  none\n".into() } else { table.render() }
+    table
 }
 
-fn pair_table(t: &Report) -> String {
+fn pair_table(t: &Report) -> Table {
     let mut table = Table::new(&[
         ">from",
         ">to",
@@ -250,13 +298,7 @@ fn pair_table(t: &Report) -> String {
             count(p.traffic.back.bytes),
         ]);
     }
-    table.render()
-}
-
-/// Links of a report as a table, the busiest ones of a large network.
-fn link_table(t: &Report, all: bool) -> String {
-    let text = links(t.shape, &t.links, if all { usize::MAX } else { LINKS_SHOWN });
-    if text.is_empty() { "  none: nothing left a node\n".into() } else { text }
+    table
 }
 
 /// Something was wrong with packets of the link.
@@ -266,9 +308,14 @@ fn trouble(l: &LinkReport) -> bool {
 
 /// Links as a table; if there are more than `most`, the ones with most flits. Empty if none.
 pub fn links(shape: Shape, links: &[LinkReport], most: usize) -> String {
+    link_rows(shape, links, most).map_or_else(String::new, |(table, left_out)| table.render() + &left_out)
+}
+
+/// The same, and a line about those left out.
+fn link_rows(shape: Shape, links: &[LinkReport], most: usize) -> Option<(Table, String)> {
     let mut shown: Vec<&LinkReport> = links.iter().filter(|l| heatmap::flits(l) > 0 || !l.up || trouble(l)).collect();
     if shown.is_empty() {
-        return String::new();
+        return None;
     }
     let left_out = shown.len().saturating_sub(most);
     if left_out > 0 {
@@ -306,24 +353,27 @@ pub fn links(shape: Shape, links: &[LinkReport], most: usize) -> String {
         row.push(if l.up { "up" } else { "down" }.into());
         table.row(&row);
     }
-    let mut text = table.render();
-    if left_out > 0 {
-        let _ = writeln!(text, "  ({left_out} quieter links left out; --all shows them)");
-    }
-    text
+    let more =
+        if left_out > 0 { format!("  ({left_out} quieter links left out; --all shows them)\n") } else { String::new() };
+    Some((table, more))
 }
 
 /// Both heat maps.
 pub fn heat(t: &Report, colour: bool) -> String {
-    let mut out = String::from("Heat map: flits sent by each node in each direction\n");
-    out.push_str(&heatmap::links(t.shape, &t.links, colour));
+    let mut out = Document::default();
+    add_heat(&mut out, t, colour);
+    out.text()
+}
+
+fn add_heat(out: &mut Document, t: &Report, colour: bool) {
+    out.heading("Heat map: flits sent by each node in each direction");
+    out.drawn(heatmap::links(t.shape, &t.links, colour));
     if t.placement.len() > 1 {
-        out.push_str("\nHeat map: payload between PEs\n");
-        out.push_str(&heatmap::pairs(t.placement.len(), &t.pairs, colour));
+        out.heading("Heat map: payload between PEs");
+        out.drawn(heatmap::pairs(t.placement.len(), &t.pairs, colour));
     }
     let bytes_total: u64 = t.pairs.iter().map(|p| p.traffic.out.bytes + p.traffic.back.bytes).sum();
-    let _ = writeln!(out, "  total payload: {}", bytes(bytes_total));
-    out
+    out.line(format!("total payload: {}", bytes(bytes_total)));
 }
 
 #[cfg(test)]
@@ -361,6 +411,8 @@ pub(super) mod tests {
                 collectives: Collectives::Auto,
                 heap: 1 << 20,
                 faults: vec![],
+                machine: None,
+                set: vec![],
             },
             exit_code: 0,
             outcome: "ok".into(),

@@ -17,6 +17,51 @@ pub fn age(seconds: f64) -> String {
     }
 }
 
+/// A duration with the unit that suits it: `647.507 us`, `12.345 ms`, `1.250 s`.
+pub fn duration(seconds: f64) -> String {
+    match seconds {
+        s if s == 0.0 => "0 s".into(),
+        s if s < 0.999_999_5e-6 => format!("{:.3} ns", s * 1e9),
+        s if s < 0.999_999_5e-3 => format!("{:.3} us", s * 1e6),
+        s if s < 0.999_999_5 => format!("{:.3} ms", s * 1e3),
+        s if s < 120.0 => format!("{s:.3} s"),
+        s if s < 7200.0 => format!("{:.1} min", s / 60.0),
+        s => format!("{:.1} h", s / 3600.0),
+    }
+}
+
+/// The unit of a table's times.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Unit {
+    /// `us`.
+    pub name: &'static str,
+    /// Picoseconds.
+    ps: f64,
+    /// Digits behind the point: down to a few nanoseconds.
+    places: usize,
+}
+
+impl Unit {
+    /// The one for a table whose longest time is this: microseconds of short runs, then milliseconds and seconds.
+    pub fn of(longest_ps: u64) -> Unit {
+        match longest_ps {
+            0..10_000_000_000 => Unit { name: "us", ps: 1e6, places: 3 },
+            10_000_000_000..10_000_000_000_000 => Unit { name: "ms", ps: 1e9, places: 5 },
+            _ => Unit { name: "s", ps: 1e12, places: 7 },
+        }
+    }
+
+    /// Picoseconds in this unit.
+    pub fn scaled(&self, ps: f64) -> f64 {
+        ps / self.ps
+    }
+
+    /// The number alone.
+    pub fn show(&self, ps: u64) -> String {
+        format!("{:.*}", self.places, self.scaled(ps as f64))
+    }
+}
+
 /// A table with left- or right-aligned columns.
 pub struct Table {
     right: Vec<bool>,
@@ -49,6 +94,21 @@ impl Table {
     /// The text, each line ended, indented by two spaces, no wider than the terminal.
     pub fn render(&self) -> String {
         self.render_within(terminal_width())
+    }
+
+    /// The same as an element of HTML, with all columns.
+    pub fn html(&self) -> String {
+        let mut out = String::from("<table>\n");
+        for (i, row) in self.rows.iter().enumerate() {
+            let kind = if i == 0 { "th" } else { "td" };
+            out.push_str("<tr>");
+            for (cell, right) in row.iter().zip(&self.right) {
+                let class = if *right { " class=\"n\"" } else { "" };
+                out.push_str(&format!("<{kind}{class}>{}</{kind}>", escaped(cell)));
+            }
+            out.push_str("</tr>\n");
+        }
+        out + "</table>\n"
     }
 
     /// As [`Table::render`]. Columns without anything but zeros go first; what then is still too wide becomes
@@ -95,6 +155,21 @@ impl Table {
         }
         out
     }
+}
+
+/// Text as HTML shows it.
+pub fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            c => out.push(c),
+        }
+    }
+    out
 }
 
 /// A count with thousands separated: `12 345`.
@@ -184,6 +259,10 @@ mod tests {
             (short(999), short(1000), short(12_345), short(999_600)),
             ("999".into(), "1.0k".into(), "12.3k".into(), "1.0M".into())
         );
+        let times = [0.0, 129e-9, 647.507e-6, 0.9999999, 1.25, 7200.0].map(duration);
+        assert_eq!(times, ["0 s", "129.000 ns", "647.507 us", "1.000 s", "1.250 s", "2.0 h"]);
+        let unit = |ps| format!("{} {}", Unit::of(ps).show(ps), Unit::of(ps).name);
+        assert_eq!([647_507_000, 12_345_678_000].map(unit), ["647.507 us", "12.34568 ms"]);
         assert_eq!((bytes(64 << 20), bytes(1536)), ("64 MiB".into(), "1.5 KiB".into()));
     }
 }

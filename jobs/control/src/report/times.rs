@@ -1,6 +1,7 @@
 //! What virtual time went for, as tables and as CSV.
 
-use super::table::{Table, count};
+use super::document::Document;
+use super::table::{Table, Unit, count};
 use super::{Details, RunReport};
 use angara_net::torus::Shape;
 use angara_protocol::msg::{CriticalPath, LinkUse, PathStep, PeTimes, RoutineRow, Times, Why};
@@ -33,42 +34,45 @@ angara_net::words! {
     }
 }
 
-fn us(ps: u64) -> String {
-    format!("{:.3}", ps as f64 / 1e6)
-}
-
 fn share(ps: u64, of: u64) -> String {
     format!("{:.1}", 100.0 * ps as f64 / of.max(1) as f64)
 }
 
-/// Everything as text.
-pub(super) fn show(report: &RunReport, times: &Times, all: bool) -> String {
-    let mut out = String::from("\nVirtual time\n");
-    out.push_str(&pes(times, all));
-    out.push_str("\nCritical path\n");
-    out.push_str(&path(&times.path, all));
+/// The unit of all times of a run.
+pub(super) fn unit(times: &Times) -> Unit {
+    Unit::of(times.pes.iter().map(|pe| pe.end).max().unwrap_or(0))
+}
+
+/// Adds everything.
+pub(super) fn add(out: &mut Document, report: &RunReport, times: &Times, all: bool) {
+    let unit = unit(times);
+    out.heading("Virtual time");
+    out.table(pes(times, unit, all));
+    out.heading("Critical path");
+    path(out, &times.path, unit, all);
     let Details { waits, routines, link_times } = &report.details;
     if !waits.is_empty() {
-        out.push_str("\nWaiting for whom\n");
-        out.push_str(&whom(report, all));
+        out.heading("Waiting for whom");
+        whom(out, report, unit, all);
     }
     if !routines.is_empty() {
-        out.push_str("\nRoutines\n");
-        out.push_str(&by_routine(routines, times, all));
+        out.heading("Routines");
+        by_routine(out, routines, (times, unit), all);
     }
     if !link_times.is_empty() {
         let most = link_times.iter().flat_map(|link| &link.flits).map(|flits| busy(*flits, times)).fold(0.0, f64::max);
-        let _ = writeln!(out, "\nLinks by time: {} us each, █ is {:.1} %", us(times.bucket_ps), 100.0 * most);
-        out.push_str(&links(report.traffic.shape, link_times, (times, most), all));
+        let each = unit.show(times.bucket_ps);
+        out.heading(format!("Links by time: {each} {} each, █ is {:.1} %", unit.name, 100.0 * most));
+        links(out, report.traffic.shape, link_times, (times, most), all);
     }
-    out
 }
 
 /// Where the time of each PE went; of many only those that ended first and last.
-fn pes(times: &Times, all: bool) -> String {
+fn pes(times: &Times, unit: Unit, all: bool) -> Table {
+    let ended = format!(">ended, {}", unit.name);
     let titles = [
         ">PE",
-        ">ended, us",
+        ended.as_str(),
         ">computing, %",
         ">library, %",
         ">for data, %",
@@ -86,48 +90,50 @@ fn pes(times: &Times, all: bool) -> String {
         let PeTimes { end, for_data, for_network, compute, software, posts } = times.pes[pe];
         let [data, network, computing, library, other] =
             [for_data, for_network, compute, software, other(&times.pes[pe])].map(|ps| share(ps, end));
-        table.row(&[pe.to_string(), us(end), computing, library, data, network, other, count(posts)]);
+        table.row(&[pe.to_string(), unit.show(end), computing, library, data, network, other, count(posts)]);
     }
-    table.render()
+    table
 }
 
 /// Sleeps, and looks at clocks.
-fn other(pe: &PeTimes) -> u64 {
+pub(super) fn other(pe: &PeTimes) -> u64 {
     let known = pe.for_data.saturating_add(pe.for_network).saturating_add(pe.compute).saturating_add(pe.software);
     pe.end.saturating_sub(known)
 }
 
-fn path(path: &CriticalPath, all: bool) -> String {
+fn path(out: &mut Document, path: &CriticalPath, unit: Unit, all: bool) {
     let CriticalPath { from, end, pe, .. } = *path;
-    let whole = end.saturating_sub(from);
-    let mut out =
-        format!("  {} us, to the end of PE {pe}, over {} PEs in {} turns", us(whole), path.pes, count(path.turns));
+    let (whole, in_unit) = (end.saturating_sub(from), format!(">{}", unit.name));
+    let turns = count(path.turns);
+    let mut line =
+        format!("{} {}, to the end of PE {pe}, over {} PEs in {turns} turns", unit.show(whole), unit.name, path.pes);
     if from > 0 {
-        let _ = write!(out, "; what was before {} us is forgotten", us(from));
+        let _ = write!(line, "; what was before {} {} is forgotten", unit.show(from), unit.name);
     }
-    out.push_str(":\n");
-    let mut table = Table::new(&["it was", ">us", ">%"]);
+    out.line(line + ":");
+    let mut table = Table::new(&["it was", &in_unit, ">%"]);
     for (name, ps) in parts(path) {
-        table.row(&[name.to_string(), us(ps), share(ps, whole)]);
+        table.row(&[name.to_string(), unit.show(ps), share(ps, whole)]);
     }
-    out.push_str(&table.render());
-    let mut table = Table::new(&["most of it", ">times", ">us", ">%"]);
+    out.table(table);
+    let mut table = Table::new(&["most of it", ">times", &in_unit, ">%"]);
     for row in path.most.iter().take(if all { usize::MAX } else { FEW }) {
-        table.row(&[what(row.why, row.pe, row.whom), count(row.times), us(row.ps), share(row.ps, whole)]);
+        table.row(&[what(row.why, row.pe, row.whom), count(row.times), unit.show(row.ps), share(row.ps, whole)]);
     }
-    out.push_str(&table.render());
+    out.table(table);
     if all {
-        let mut table = Table::new(&["its last steps", ">from, us", ">until, us", ">us"]);
+        let [from, until] = ["from", "until"].map(|end| format!(">{end}, {}", unit.name));
+        let mut table = Table::new(&["its last steps", &from, &until, &in_unit]);
         for PathStep { why, pe, whom, from, until } in path.last.iter().rev() {
-            table.row(&[what(*why, *pe, *whom), us(*from), us(*until), us(until.saturating_sub(*from))]);
+            let times = [*from, *until, until.saturating_sub(*from)].map(|ps| unit.show(ps));
+            table.row(&[&[what(*why, *pe, *whom)], &times[..]].concat());
         }
-        out.push_str(&table.render());
+        out.table(table);
     }
-    out
 }
 
 /// Returns what a path was spent with.
-fn parts(path: &CriticalPath) -> [(&'static str, u64); 7] {
+pub(super) fn parts(path: &CriticalPath) -> [(&'static str, u64); 7] {
     [
         ("computing", path.compute),
         ("calls of the library", path.software),
@@ -150,28 +156,28 @@ fn what(why: Why, pe: u32, whom: u32) -> String {
     }
 }
 
-fn whom(report: &RunReport, all: bool) -> String {
+fn whom(out: &mut Document, report: &RunReport, unit: Unit, all: bool) {
     let mut rows: Vec<_> = report.details.waits.iter().collect();
     let left_out = rows.len().saturating_sub(SHOWN);
     if !all && left_out > 0 {
         rows.sort_by_key(|row| Reverse(row.3));
         rows.truncate(SHOWN);
     }
-    let mut table = Table::new(&[">PE", ">waited for PE", ">times", ">us", ">of its time, %"]).keys(2);
+    let titles = [">PE", ">waited for PE", ">times", &format!(">{}", unit.name), ">of its time, %"];
+    let mut table = Table::new(&titles).keys(2);
     for (pe, whom, times, ps) in rows {
         let end = report.traffic.virtual_time.as_ref().and_then(|t| t.pes.get(*pe as usize)).map_or(0, |pe| pe.end);
         let whom = whom.map_or("others".into(), |whom| whom.to_string());
-        table.row(&[pe.to_string(), whom, count(*times), us(*ps), share(*ps, end)]);
+        table.row(&[pe.to_string(), whom, count(*times), unit.show(*ps), share(*ps, end)]);
     }
-    let mut text = table.render();
+    out.table(table);
     if !all && left_out > 0 {
-        let _ = writeln!(text, "  ({left_out} shorter ones left out; --all shows them)");
+        out.line(format!("({left_out} shorter ones left out; --all shows them)"));
     }
-    text
 }
 
 /// Routines of all PEs together, or of each.
-fn by_routine(rows: &[RoutineRow], times: &Times, all: bool) -> String {
+fn by_routine(out: &mut Document, rows: &[RoutineRow], (times, unit): (&Times, Unit), all: bool) {
     let mut sums: BTreeMap<&str, (u64, u64, u64, u64)> = BTreeMap::new();
     for (_, name, calls, ps, bytes) in rows {
         let sum = sums.entry(name).or_default();
@@ -180,19 +186,19 @@ fn by_routine(rows: &[RoutineRow], times: &Times, all: bool) -> String {
     let whole = times.pes.iter().fold(0u64, |sum, pe| sum.saturating_add(pe.end));
     let mut order: Vec<_> = sums.into_iter().collect();
     order.sort_by_key(|(_, sum)| Reverse(sum.1));
-    let mut table = Table::new(&["routine", ">calls", ">us, all PEs", ">%", ">at most, us", ">bytes"]);
+    let [every, most] = [format!(">{}, all PEs", unit.name), format!(">at most, {}", unit.name)];
+    let mut table = Table::new(&["routine", ">calls", &every, ">%", &most, ">bytes"]);
     for (name, (calls, ps, most, bytes)) in order.into_iter().take(if all { usize::MAX } else { SHOWN }) {
-        table.row(&[name.to_string(), count(calls), us(ps), share(ps, whole), us(most), count(bytes)]);
+        table.row(&[name.to_string(), count(calls), unit.show(ps), share(ps, whole), unit.show(most), count(bytes)]);
     }
-    let mut out = table.render();
+    out.table(table);
     if all {
-        let mut table = Table::new(&[">PE", "routine", ">calls", ">us", ">bytes"]).keys(2);
+        let mut table = Table::new(&[">PE", "routine", ">calls", &format!(">{}", unit.name), ">bytes"]).keys(2);
         for (pe, name, calls, ps, bytes) in rows {
-            table.row(&[pe.to_string(), name.clone(), count(*calls), us(*ps), count(*bytes)]);
+            table.row(&[pe.to_string(), name.clone(), count(*calls), unit.show(*ps), count(*bytes)]);
         }
-        out.push_str(&table.render());
+        out.table(table);
     }
-    out
 }
 
 /// The part of a time that a link needs for N flits.
@@ -204,7 +210,7 @@ fn name(shape: Shape, link: &LinkUse) -> String {
     format!("{} {}", shape.show(shape.coords(link.node)), link.dir)
 }
 
-fn links(shape: Shape, links: &[LinkUse], (times, highest): (&Times, f64), all: bool) -> String {
+fn links(out: &mut Document, shape: Shape, links: &[LinkUse], (times, highest): (&Times, f64), all: bool) {
     let mut order: Vec<_> = links.iter().map(|link| (link, link.flits.iter().sum::<u64>())).collect();
     order.sort_by_key(|(_, flits)| Reverse(*flits));
     let left_out = if all { 0 } else { order.len().saturating_sub(FEW) };
@@ -221,11 +227,10 @@ fn links(shape: Shape, links: &[LinkUse], (times, highest): (&Times, f64), all: 
         let percent = |part: f64| format!("{:.1}", 100.0 * part);
         table.row(&[name(shape, link), percent(mean), percent(most), parts.iter().map(bar).collect()]);
     }
-    let mut text = table.render();
+    out.table(table);
     if left_out > 0 {
-        let _ = writeln!(text, "  ({left_out} quieter links left out; --all shows them)");
+        out.line(format!("({left_out} quieter links left out; --all shows them)"));
     }
-    text
 }
 
 /// Returns one of the tables as CSV.
@@ -322,7 +327,9 @@ mod tests {
     #[test]
     fn all_that_is_known_is_shown() {
         let report = report();
-        let text = show(&report, &times(), true);
+        let mut shown = Document::default();
+        add(&mut shown, &report, &times(), true);
+        let text = shown.text();
         for part in [
             "2.000 us, to the end of PE 1, over 2 PEs in 3 turns",
             "message from PE 0 to PE 1",

@@ -81,8 +81,8 @@ fn with_seed(line: &[OsString], seed: u64) -> Vec<OsString> {
     one
 }
 
-/// As a shell reads it.
-fn quoted(word: &str) -> String {
+/// A word as a shell reads it.
+pub fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) { word.into() } else { format!("'{}'", word.replace('\'', "'\\''")) }
 }

@@ -609,6 +609,8 @@ fn options_of(args: &Options, plan: &JobPlan) -> RunOptions {
         collectives: args.collectives,
         heap: plan.heap.0,
         faults: args.faults.clone(),
+        machine: args.machine.as_ref().map(|machine| machine.name.clone()),
+        set: args.set.clone(),
     }
 }
 

@@ -13,6 +13,8 @@ pub(super) enum Axis {
     Log(f64, f64),
     /// N places with names.
     Places(usize),
+    /// Another one, with these numbers.
+    At(Box<Axis>, Vec<f64>),
 }
 
 impl Axis {
@@ -30,6 +32,7 @@ impl Ranged for Axis {
             Axis::Linear(axis) => return axis.map(value, (low, high)),
             Axis::Log(from, to) => (value / from).ln() / (to / from).ln(),
             Axis::Places(all) => (value + 0.5) / *all as f64,
+            Axis::At(axis, _) => return axis.map(value, (low, high)),
         };
         low + (share * f64::from(high - low)).round() as i32
     }
@@ -44,6 +47,7 @@ impl Ranged for Axis {
                 if points.len() > 2 { points } else { RangedCoordf64::from(*from..*to).key_points(hint) }
             }
             Axis::Places(all) => (0..*all).map(|place| place as f64).collect(),
+            Axis::At(_, numbers) => numbers.clone(),
         }
     }
 
@@ -52,6 +56,7 @@ impl Ranged for Axis {
             Axis::Linear(axis) => axis.range(),
             Axis::Log(from, to) => *from..*to,
             Axis::Places(all) => -0.5..*all as f64 - 0.5,
+            Axis::At(axis, _) => axis.range(),
         }
     }
 }
@@ -105,5 +110,7 @@ mod tests {
         assert_eq!(at(Axis::new((1.0, 100.0), true), 10.0), 50);
         assert_eq!(at(Axis::Places(2), 1.0), 75);
         assert_eq!(Range::from(Axis::Places(2)), -0.5..1.5);
+        let given = Axis::At(Box::new(Axis::new((1.0, 100.0), true)), vec![8.0, 16.0]);
+        assert_eq!((given.key_points(5), at(given, 10.0)), (vec![8.0, 16.0], 50));
     }
 }

@@ -132,6 +132,7 @@ impl Chart {
         let mut builder = ChartBuilder::on(&below);
         builder.margin_top(sheet.strip()).x_label_area_size(46).y_label_area_size(72);
         let x = match self.places.len() {
+            0 if !self.x_at.is_empty() => Axis::At(Box::new(Axis::new(sheet.xs, self.x_log)), self.x_at.clone()),
             0 => Axis::new(sheet.xs, self.x_log),
             places => Axis::Places(places),
         };

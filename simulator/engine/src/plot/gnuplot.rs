@@ -92,6 +92,10 @@ fn axes(out: &mut String, chart: &Chart, sheet: &Sheet<'_>) {
             let _ = writeln!(out, "set {axis}tics ({})", numbers.join(", "));
         }
     }
+    if chart.places.is_empty() && !chart.x_at.is_empty() {
+        let numbers: Vec<String> = chart.x_at.iter().map(f64::to_string).collect();
+        let _ = writeln!(out, "set xtics ({})", numbers.join(", "));
+    }
     let (left, right) = match chart.places.len() {
         0 => sheet.xs,
         places => (-0.5, places as f64 - 0.5),
@@ -192,6 +196,8 @@ mod tests {
             script.lines().any(|l| l.starts_with(&format!("set label '' at first {x}, graph 1.")) && l.ends_with(look))
         };
         assert!(label(0.1, "point lc rgb '#d55e00' pt 4") && label(0.2, "point lc rgb '#009e73' pt 8"), "{script}");
+        let (script, _) = Chart { x_at: vec![8.0, 16.0], ..chart() }.gnuplot("a", "a.dat").unwrap();
+        assert!(script.contains("set xtics (8, 16)\n"), "{script}");
         let (script, _) = Chart { x_log: true, y_log: true, ..chart() }.gnuplot("a", "a.dat").unwrap();
         assert!(script.contains("set logscale x\nset logscale y\n"), "{script}");
         let wide = Chart { y_log: true, curves: vec![("a".into(), vec![(1.0, 1.0), (2.0, 90.0)])], ..chart() };
