@@ -16,11 +16,11 @@ pub(crate) const TEAM_INVALID: shmem_team_t = 0;
 pub(crate) const CTX_DEFAULT: shmem_ctx_t = 1;
 /// The same for bindings, which take it from the declaration in `shmem.h`.
 #[unsafe(no_mangle)]
-pub static SHMEM_TEAM_WORLD: shmem_team_t = TEAM_WORLD;
+pub(crate) static SHMEM_TEAM_WORLD: shmem_team_t = TEAM_WORLD;
 #[unsafe(no_mangle)]
-pub static SHMEM_TEAM_SHARED: shmem_team_t = TEAM_SHARED;
+pub(crate) static SHMEM_TEAM_SHARED: shmem_team_t = TEAM_SHARED;
 #[unsafe(no_mangle)]
-pub static SHMEM_CTX_DEFAULT: shmem_ctx_t = CTX_DEFAULT;
+pub(crate) static SHMEM_CTX_DEFAULT: shmem_ctx_t = CTX_DEFAULT;
 /// `SHMEM_CTX_INVALID`.
 pub(crate) const CTX_INVALID: shmem_ctx_t = 0;
 /// Handles of one kind alive at a time; a program that leaks them learns it here.
