@@ -208,7 +208,7 @@ fn in_virtual_time(a: &RunReport, b: &RunReport, unit: Unit) -> Vec<Group> {
     let mut path = vec![Row::time("all of it", "", (span(&ta.path), span(&tb.path)))];
     path.extend(parts.map(|((name, a), (_, b))| Row::time(name, "", (a, b))));
 
-    let waits = |r: &RunReport| -> Vec<((u32, Option<u32>), [u64; 2])> {
+    let waits = |r: &RunReport| -> Vec<_> {
         r.details.waits.iter().map(|(pe, whom, times, ps)| ((*pe, *whom), [*ps, *times])).collect()
     };
     let mut waited = Vec::new();

@@ -20,7 +20,7 @@ pub fn age(seconds: f64) -> String {
 /// A duration with the unit that suits it: `647.507 us`, `12.345 ms`, `1.250 s`.
 pub fn duration(seconds: f64) -> String {
     match seconds {
-        s if s == 0.0 => "0 s".into(),
+        0.0 => "0 s".into(),
         s if s < 0.999_999_5e-6 => format!("{:.3} ns", s * 1e9),
         s if s < 0.999_999_5e-3 => format!("{:.3} us", s * 1e6),
         s if s < 0.999_999_5 => format!("{:.3} ms", s * 1e3),
