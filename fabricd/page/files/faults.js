@@ -90,11 +90,11 @@ export class Faults {
   }
 
   button(label, specs, key) {
-    return make("button", { type: "button", "data-key": key, "data-spec": specs[0], onclick: () => this.send(specs) }, label);
+    return make("button", { type: "button", "data-key": key, "data-spec": specs[0], onclick: () => this.send(specs, true) }, label);
   }
 
   /** Has the daemon do all of them; stops at the first that it refuses. */
-  async send(specs) {
+  async send(specs, undone = false) {
     this.message = "";
     let done = 0;
     try {
@@ -103,6 +103,9 @@ export class Faults {
       this.message = specs.length > 1 ? `${done} of ${specs.length} done, then: ${refused.message}` : refused.message;
     }
     await this.refresh();
+    // What another page has undone before is undone.
+    if (undone && !this.rows.some(row => specs.includes(row.undo))) this.message = "";
+    this.show();
     return !this.message;
   }
 
@@ -151,7 +154,9 @@ export class Faults {
     const { chosen } = this.view;
     if (!chosen || !this.inputs || this.inputs.where.value !== this.where) return;
     const { kind, where } = this.inputs, at = this.panel.torus.show(chosen.kind === "link" ? nodeOf(chosen.link) : chosen.node);
-    this.where = chosen.kind === "link" ? `${at} ${DIRECTIONS[directionOf(chosen.link)]}` : at;
+    const now = chosen.kind === "link" ? `${at} ${DIRECTIONS[directionOf(chosen.link)]}` : at;
+    if (now === this.where && this.about === chosen.kind) return;
+    [this.where, this.about] = [now, chosen.kind];
     [kind.value, where.value] = [chosen.kind, this.where];
     kind.dispatchEvent(new Event("input", { bubbles: true }));
   }

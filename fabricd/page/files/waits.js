@@ -102,8 +102,9 @@ export class Waits {
       const vx = (bx - mx) / away, vy = (by - my) / away, ex = bx - vx * size * 1.25, ey = by - vy * size * 1.25, head = 9 * ratio;
       pen.strokeStyle = pen.fillStyle = bad ? colours.bad : colours.warn;
       pen.lineWidth = (bad ? 3 : 2) * ratio;
+      const begin = Math.hypot(mx - ax, my - ay) || 1;
       pen.beginPath();
-      pen.moveTo(ax, ay);
+      pen.moveTo(ax + ((mx - ax) / begin) * size * 1.1, ay + ((my - ay) / begin) * size * 1.1);
       pen.quadraticCurveTo(mx, my, ex - vx * head * 0.7, ey - vy * head * 0.7);
       pen.stroke();
       pen.beginPath();

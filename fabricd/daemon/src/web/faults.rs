@@ -29,8 +29,9 @@ fn row(text: &str, sample: &Sample, ledger: &Ledger, shape: &Shape) -> Value {
         By::Network => ("network", None),
         By::OtherHost => ("other host", None),
     };
-    // What is down has no packets to count.
-    let counted = known.filter(|_| base(text).contains('='));
+    // What is down has no packets to count, and nobody counts what is late.
+    let told = |kind: &str| base(text).contains(kind);
+    let counted = known.filter(|_| ["corrupt=", "drop=", "dup=", "reorder="].into_iter().any(told));
     let did = counted.map(|known| {
         let now = events(text, sample, shape);
         let [crc, replays, duplicates, overtaken] = std::array::from_fn(|i| now[i].saturating_sub(known.before[i]));
