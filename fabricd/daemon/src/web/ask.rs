@@ -134,6 +134,8 @@ async fn answer(daemon: &Rc<Daemon>, ask: Ask) {
             let _ = tell.send(job.and_then(|(_, job)| job.descriptor.new.set.clone()));
         }
         Ask::Faults(tell) => {
+            // Whoever has just set one wants to see it.
+            daemon.look_again().await;
             let sample = daemon.look().await.ok();
             let _ = tell.send(sample.map(|sample| faults_json(&sample, &daemon.ledger, &daemon.options.shape)));
         }
