@@ -204,3 +204,88 @@ fn a_report_is_a_page_without_a_daemon() {
     browser.end();
     test.assert_clean();
 }
+
+/// Types into a field of the page, as somebody who sits there does.
+fn type_into(browser: &Browser, id: &str, text: &str) {
+    let (id, text) = (json!(id), json!(text));
+    browser.eval(&format!(
+        "((e) => {{ e.value = {text}; e.dispatchEvent(new Event('input', {{ bubbles: true }})); }})(document.getElementById({id}))"
+    ));
+}
+
+fn press(browser: &Browser, selector: &str) {
+    let selector = json!(selector);
+    browser.wait("there is something to press", &format!("document.querySelector({selector}) !== null"));
+    browser.eval(&format!("document.querySelector({selector}).click()"));
+}
+
+#[test]
+fn faults_are_set_by_hand_and_waits_are_drawn() {
+    let test = Test::new("browser-faults");
+    let Some(browser) = Browser::start(&test, (1280, 720)) else {
+        println!("skipped: no chromium and chromedriver here");
+        return;
+    };
+    let daemon = Daemon::start(&test, &["--torus", "4x2", "--web", "127.0.0.1:0"]);
+    // Whoever names a program so wants to see a page run it.
+    let program = test.file("<img src=x onerror=angara=0>");
+    std::fs::copy(tools::compile("tests/c/steps.c"), &program).expect("a copy");
+    browser.open(&url(&test, &daemon));
+    let mut command = test.angara(["run", "-q", "-n", "3", "--path", "ring", "--timeout", "300", "--runtime-dir"]);
+    command.arg(daemon.dir()).arg("--").arg(&program).stdin(Stdio::piped());
+    let mut job = test.spawn(command);
+    let mut input = job.take_stdin();
+    job.expect_line("ready");
+    browser.wait("its PEs are known", "angara.view.peOf.get(1)[0] === 1");
+    let asked = "performance.getEntriesByType('resource').filter(e => e.name.includes('/api/waits/')).length";
+    assert_eq!(browser.eval(asked), json!(0), "the daemon looks although nobody does");
+    press(&browser, "#waiting");
+    let text = |id: &str| format!("document.getElementById('{id}').textContent");
+    browser.wait("two PEs wait", &format!("{}.includes('2 of 3 PEs wait')", text("waits")));
+    browser.wait("the call is named", &format!("{}.includes('shmem_int_wait_until')", text("waits")));
+    // A circle, which the program itself does not make.
+    let circle = "(() => { const w = angara.waits; w.turn(false); w.open = true; const job = angara.store.jobs[0]; \
+                  const waits = [[0, 1], [1, 0], [2, 0]].map(([pe, on]) => ({ pe, on: [on], seconds: 1, what: '<b>x</b>' })); \
+                  w.jobs = [{ job, pes: 3, waiting: 3, waits, circle: new Set([0, 1]) }]; w.show(); \
+                  return w.arrows().map(one => [one.from, one.to, one.bad]); })()";
+    assert_eq!(browser.eval(circle), json!([[0, 1, true], [1, 0, true], [2, 0, false]]));
+    assert_eq!(browser.eval("document.querySelector('#waits b')"), json!(null), "a text is markup");
+    press(&browser, "#waiting");
+    let before = browser.eval(asked);
+
+    press(&browser, "#setting summary");
+    type_into(&browser, "fault-kind", "node");
+    type_into(&browser, "fault-place", "1,0");
+    press(&browser, "#fault-down");
+    press(&browser, "#fault-set");
+    browser.wait("it says what ends", &format!("{}.includes('This ends job 1, <img')", text("fault-asks")));
+    press(&browser, "#fault-no");
+    assert!(daemon.status().faults.is_empty(), "it was left");
+    press(&browser, "#fault-down");
+    type_into(&browser, "fault-kind", "link");
+    type_into(&browser, "fault-place", "0,0 +X");
+    type_into(&browser, "fault-corrupt", "2%");
+    type_into(&browser, "fault-seed", "7");
+    press(&browser, "#fault-set");
+    let set = poll_until(|| daemon.status().faults == ["link 0,0 +X seed=7", "link 0,0 +X corrupt=2%"]);
+    assert!(set, "{:?}: {}", daemon.status().faults, browser.text());
+    browser.wait("it says who", &format!("{}.includes('set from a page')", text("faults")));
+    let mut command = test.angara(["fault", "--runtime-dir"]);
+    command.arg(daemon.dir()).args(["node", "3,1", "delay=2us"]);
+    test.run(command).success();
+    browser.wait("others are listed", &format!("{}.includes('by a command of user')", text("faults")));
+    press(&browser, "[data-spec='link 0,0 +X corrupt=0%']");
+    let left = ["link 0,0 +X seed=7", "node 3,1 delay=2us"];
+    assert!(poll_until(|| daemon.status().faults == left), "{:?}", daemon.status().faults);
+    press(&browser, "[data-spec='all clear']");
+    assert!(poll_until(|| daemon.status().faults.is_empty()), "{:?}", daemon.status().faults);
+    browser.wait("the list is empty", &format!("{} === ''", text("faults")));
+    assert_eq!(browser.eval(asked), before, "the daemon looks although nobody does any more");
+    assert_eq!(browser.complaints(), json!([]), "the browser complains");
+    input.write_all(b"quit\n").expect("the job reads");
+    drop(input);
+    job.wait(PATIENCE).success();
+    browser.end();
+    daemon.shutdown();
+    test.assert_clean();
+}

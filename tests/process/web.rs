@@ -102,7 +102,9 @@ fn the_page_is_for_those_who_have_a_token() {
     let policy = index.header("content-security-policy").expect("a policy");
     assert!(policy.starts_with("default-src 'none'; script-src 'self';") && !policy.contains("unsafe"), "{policy}");
     assert_eq!(index.header("access-control-allow-origin"), None);
-    for path in ["/api/network", "/api/events", "/api/link/0/0", "/api/job/1", "/api/past/0/0"] {
+    for path in
+        ["/api/network", "/api/events", "/api/link/0/0", "/api/job/1", "/api/past/0/0", "/api/faults", "/api/waits/1"]
+    {
         let cookie = format!("Cookie: angara={}", page.token("control.token"));
         let long = format!("Authorization: Bearer {}", "0".repeat(4000));
         for header in ["X-None: 1", &cookie, "Authorization: Bearer x", "Authorization: Bearer", &long] {
@@ -194,6 +196,88 @@ fn two_pages_may_set_and_undo_the_same_fault() {
         page.fault(&ours, spec);
     }
     assert_eq!(page.daemon.status().faults, [""; 0], "undone by both, and still there");
+    page.end(&test);
+}
+
+#[test]
+fn each_fault_says_where_it_comes_from_and_what_undoes_it() {
+    let test = Test::new("web-faults");
+    let page = Page::with(&test, &["--torus", "4x2x2", "--web", "127.0.0.1:0", "--fault", "node 3,1,1 delay=2us"]);
+    let (read, ours) = (page.bearer("read.token"), [page.origin(), page.bearer("control.token")]);
+    let list = || -> serde_json::Value {
+        let answer = page.get("/api/faults", &[&read]);
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        serde_json::from_str(&answer.body).expect("JSON")
+    };
+    let ours: [&str; 2] = [&ours[0], &ours[1]];
+    assert_eq!(page.fault(&ours, "link 0,0,0 +X corrupt=30% seed=7").status, 200);
+    let mut command = test.angara(["fault", "--runtime-dir"]);
+    command.arg(page.daemon.dir()).args(["node", "1,1,1", "drop=1%", "@1h"]);
+    test.run(command).success();
+    let said = list();
+    let names: Vec<_> = said["kinds"].as_array().expect("kinds").iter().map(|kind| kind["name"].clone()).collect();
+    assert_eq!(names, ["corrupt", "drop", "dup", "reorder", "delay", "rate", "seed"]);
+    let find = |said: &serde_json::Value, text: &str| {
+        let rows = said["faults"].as_array().expect("rows");
+        let found = rows.iter().find(|row| row["fault"].as_str().expect("a text").starts_with(text)).cloned();
+        found.unwrap_or_else(|| panic!("no {text} in {said}"))
+    };
+    let uid = rustix::process::getuid().as_raw();
+    for (text, by, user, coming, undo) in [
+        ("node 3,1,1 delay=2us", "start", None, false, "node 3,1,1 delay=0ps"),
+        ("link 0,0,0 +X corrupt=30%", "page", None, false, "link 0,0,0 +X corrupt=0%"),
+        ("link 0,0,0 +X seed=7", "page", None, false, "link 0,0,0 +X seed=none"),
+        ("node 1,1,1 drop=1%", "command", Some(uid), true, "node 1,1,1 clear"),
+    ] {
+        let row = find(&said, text);
+        assert_eq!((&row["by"], &row["coming"], &row["undo"]), (&by.into(), &coming.into(), &undo.into()), "{row}");
+        assert_eq!(row["uid"], serde_json::json!(user), "{row}");
+        assert_eq!(row["since"].is_null(), coming, "{row}");
+    }
+    // What it did, once something is sent over the link.
+    let mut command = test.angara(["run", "-q", "-n", "2", "--path", "ring", "--timeout", "200", "--runtime-dir"]);
+    command.arg(page.daemon.dir()).arg("--").arg(tools::compile("tests/c/steps.c")).stdin(std::process::Stdio::piped());
+    let mut job = test.spawn(command);
+    let mut input = job.take_stdin();
+    job.expect_line("ready");
+    input.write_all(b"block 1 200000\n").expect("the job reads");
+    let counted = |what: &str| find(&list(), "link 0,0,0 +X corrupt")["did"][what].as_u64().expect("a count");
+    assert!(poll_until(|| counted("crc_errors") > 0 && counted("replays") > 0), "{}", list());
+    drop(input);
+    job.wait(PATIENCE).success();
+    for row in list()["faults"].as_array().expect("rows") {
+        assert_eq!(page.fault(&ours, row["undo"].as_str().expect("a command")).status, 200, "{row}");
+    }
+    assert_eq!((list()["faults"].clone(), list()["more"].clone()), (serde_json::json!([]), 0.into()));
+    page.end(&test);
+}
+
+#[test]
+fn a_page_may_ask_who_waits_for_whom() {
+    let test = Test::new("web-waits");
+    let page = Page::start(&test);
+    let read = page.bearer("read.token");
+    assert_eq!(page.get("/api/waits/1", &[&read]).status, 404);
+    for nonsense in ["/api/waits/x", "/api/waits/-1", "/api/waits/99999999999999999999"] {
+        assert_eq!(page.get(nonsense, &[&read]).status, 400, "{nonsense}");
+    }
+    let mut command = test.angara(["run", "-q", "-n", "3", "--path", "ring", "--timeout", "200", "--runtime-dir"]);
+    command.arg(page.daemon.dir()).arg("--").arg(tools::compile("tests/c/steps.c")).stdin(std::process::Stdio::piped());
+    let mut job = test.spawn(command);
+    let input = job.take_stdin();
+    job.expect_line("ready");
+    let mut said = serde_json::Value::Null;
+    let waits = poll_until(|| {
+        said = serde_json::from_str(&page.get("/api/waits/1", &[&read]).body).expect("JSON");
+        said["waiting"] == 2
+    });
+    assert!(waits && said["pes"] == 3, "{said}");
+    for wait in said["waits"].as_array().expect("a list") {
+        let what = wait["what"].as_str().expect("a text");
+        assert!(what.starts_with("shmem_int_wait_until: the variable at 0x") && wait["pe"] != 0, "{said}");
+    }
+    drop(input);
+    job.wait(PATIENCE).success();
     page.end(&test);
 }
 

@@ -6,6 +6,7 @@
 use crate::ask::ask;
 use crate::config::Options;
 use crate::failure::failure;
+use crate::faults::ledger::Ledger;
 use crate::hosts::cluster::Cluster;
 use crate::hosts::messages::HostMessages;
 use crate::jobs::table::Jobs;
@@ -47,6 +48,8 @@ pub(crate) struct Daemon {
     /// Another one at every start: seconds since 1970.
     pub(crate) start: u64,
     pub(crate) started: Instant,
+    /// Where faults come from.
+    pub(crate) ledger: Ledger,
 }
 
 impl Daemon {
@@ -60,6 +63,7 @@ impl Daemon {
             jobs: Jobs::new(life),
             cluster: Cluster::new(messages, &options.faults),
             users: Users::new(options.limits),
+            ledger: Ledger::new(&options.faults, &options.shape),
             options,
             data,
             source: Source::Files,

@@ -10,6 +10,8 @@ import { source } from "./source.js";
 import { seconds } from "./chart.js";
 import { Gauge, legend } from "./legend.js";
 import { described, keys, mouse } from "./input.js";
+import { Faults } from "./faults.js";
+import { Waits } from "./waits.js";
 import { apply, find, read, write } from "./place.js";
 
 const at = id => document.getElementById(id);
@@ -40,6 +42,9 @@ async function start() {
   };
   const past = new Past(), panel = new Panel(view, store, from, network, past, choose), player = new Player(view, panel, store, past, from);
   panel.player = player;
+  const faults = new Faults(panel, from, network, choose), waits = new Waits(panel, from, choose);
+  panel.lists = [faults, waits];
+  panel.ends = nodes => faults.ends(nodes);
   view.gauge.busy = () => past.busy(player.at === null ? undefined : player.scene.index);
   // A link's classes and channels are asked for while it is chosen.
   const refresh = async () => {
@@ -74,7 +79,7 @@ async function start() {
   }
   draw(view, panel, player, state);
   // For whoever looks closer, with the browser's tools.
-  window.angara = { store, view, panel, torus, past, player };
+  window.angara = { store, view, panel, torus, past, player, faults, waits };
 }
 
 /** Fetches what is kept of the past, and what is new of it from time to time. */

@@ -32,14 +32,13 @@ function rows(head, list) {
 const SHOWN = 120;
 /** Milliseconds in which what would break something must be pressed again. */
 const SURE = 4000;
-/** Own faults that can be undone. */
-const UNDOS = 8;
 
 export class Panel {
   constructor(view, store, from, network, past, choose) {
     Object.assign(this, { view, store, from, network, past, choose });
     this.player = null;
-    this.undos = [];
+    // Lists with files of their own.
+    this.lists = [];
     this.sure = null;
     this.over = false;
     this.list = [];
@@ -64,7 +63,7 @@ export class Panel {
     this.showChosen();
     this.showTraffic();
     this.showJobs();
-    this.showFaults();
+    for (const list of this.lists) list.show();
     this.showCollectives();
     this.showTrunks();
     this.showPlane();
@@ -97,35 +96,33 @@ export class Panel {
 
   showChosen() {
     const chosen = this.view.chosen;
+    for (const list of this.lists) if (list.chosen) list.chosen();
     if (!chosen) return this.fill("chosen", "");
     if (chosen.kind === "link") this.showLink(chosen.link);
     else this.showNode(chosen.node);
   }
 
-  /** Has the daemon do it; `undo` is what takes it back. */
-  async send(spec, undo) {
+  /** Has the daemon do it. */
+  async send(spec) {
     this.message = "…";
     this.showChosen();
     try {
       await this.from.fault(spec);
       this.message = "";
-      if (undo) this.undos = [...this.undos.filter(one => one.undo !== undo), { spec, undo }].slice(-UNDOS);
-      else this.undos = this.undos.filter(one => one.undo !== spec && spec !== "all clear");
     } catch (refused) {
       this.message = refused.message;
-      this.undos = this.undos.filter(one => one.undo !== spec);
     }
     this.showChosen();
-    this.showFaults();
+    for (const list of this.lists) list.show();
   }
 
-  /** A button; of what would break something, it asks once more. */
-  order(label, spec, undo) {
-    const asks = Boolean(undo) && this.sure === spec;
+  /** A button; of what breaks something, it asks once more, and says what it `ends`. */
+  order(label, spec, breaks = false, ends = "") {
+    const asks = breaks && this.sure === spec;
     const press = () => {
-      if (!undo || asks) {
+      if (!breaks || asks) {
         this.sure = null;
-        return this.send(spec, undo);
+        return this.send(spec);
       }
       this.sure = spec;
       setTimeout(() => {
@@ -135,7 +132,7 @@ export class Panel {
       this.showChosen();
       this.focus(spec);
     };
-    return make("button", { type: "button", class: undo ? "bad" : undefined, "data-key": spec, "data-spec": spec, onclick: press }, asks ? `${label}: press again` : label);
+    return make("button", { type: "button", class: breaks ? "bad" : undefined, "data-key": spec, "data-spec": spec, onclick: press }, asks ? `${label}: press again${ends ? `. ${ends}` : ""}` : label);
   }
 
   focus(key) {
@@ -172,8 +169,8 @@ export class Panel {
       kinds.length ? rows(["class", ">packets", ">flits", ">payload"], kinds) : null,
       make("p", { class: "soft" }, "back: ", this.linkButton(torus.opposite(link))),
       this.orders(
-        down ? this.order("Mend", `${site} up`) : this.order("Cut the cable", `${site} down`, `${site} up`),
-        this.order("Corrupt 1 %", `${site} corrupt=1%`, `${site} clear`),
+        down ? this.order("Mend", `${site} up`) : this.order("Cut the cable", `${site} down`, true),
+        this.order("Corrupt 1 %", `${site} corrupt=1%`, true),
         faults.length ? this.order("Clear", `${site} clear`) : null,
       ));
     if (!this.from.finished) this.chart(chart, this.past.of(link), "flits/s");
@@ -199,8 +196,8 @@ export class Panel {
       ...pes,
       rows(["link", ">out", ">in"], list),
       this.orders(
-        dead ? this.order("Bring it back", `${site} up`) : this.order("Take it down", `${site} down`, `${site} up`),
-        this.order("Drop 1 %", `${site} drop=1%`, `${site} clear`),
+        dead ? this.order("Bring it back", `${site} up`) : this.order("Take it down", `${site} down`, true, this.ends ? this.ends([node]) : ""),
+        this.order("Drop 1 %", `${site} drop=1%`, true),
         this.faultsOf(site).length ? this.order("Clear", `${site} clear`) : null,
       ));
   }
@@ -246,17 +243,6 @@ export class Panel {
     if (paths) children.push(make("p", { class: "soft" }, `path ${paths}`));
     if (jobs.some(job => job.attached === job.pes) && finished) children.push(make("p", { class: "soft" }, `${jobs[0].pes} PEs`));
     this.fill("jobs", finished ? "Job" : replayed ? "Jobs, then" : "Jobs", ...children.filter(Boolean));
-  }
-
-  showFaults() {
-    const { faults, replayed } = this.store, may = this.from.control && !replayed;
-    const undo = one => make("button", { type: "button", "data-key": `undo ${one.undo}`, onclick: () => this.send(one.undo, null) }, `Undo ${one.spec}`);
-    const buttons = may ? this.undos.map(undo) : [];
-    if (may && faults.length) buttons.push(this.order("Clear all", "all clear"));
-    const list = faults.slice(0, 20).map(fault => make("p", {}, fault));
-    if (faults.length > 20) list.push(make("p", { class: "soft" }, `and ${faults.length - 20} more`));
-    if (list.length || buttons.length) this.fill("faults", "Faults", ...list, buttons.length ? make("div", { class: "row" }, ...buttons) : null);
-    else this.fill("faults", "");
   }
 
   showCollectives() {

@@ -96,6 +96,16 @@ export class Daemon {
     return JSON.parse(await this.get(`/api/link/${nodeOf(link)}/${directionOf(link)}`));
   }
 
+  /** Faults, where they come from and what they did. */
+  async faults() {
+    return JSON.parse(await this.get("/api/faults"));
+  }
+
+  /** What PEs of a job wait for. */
+  async waits(job) {
+    return JSON.parse(await this.get(`/api/waits/${job}`));
+  }
+
   async fault(spec) {
     await this.post("/api/fault", { spec });
   }

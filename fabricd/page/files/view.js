@@ -46,6 +46,8 @@ export class View {
     // Called when something of the view has changed that an address may tell.
     this.moved = () => {};
     this.marked = [];
+    // What others draw on top.
+    this.overlays = [];
     this.dead = new Set();
     this.setTheme("dark");
     this.fold("unfolded");
@@ -187,6 +189,7 @@ export class View {
     this.drawPulses(now);
     this.drawChosen();
     this.drawMarks();
+    for (const overlay of this.overlays) overlay();
     this.frames++;
     this.spent = this.spent * 0.9 + (performance.now() - begun) * 0.1;
     canvas.dataset.frames = this.frames;

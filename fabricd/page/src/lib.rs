@@ -35,6 +35,8 @@ pub const FILES: &[File] = &[
     file("past.js", SCRIPT, include_str!("../files/past.js")),
     file("legend.js", SCRIPT, include_str!("../files/legend.js")),
     file("panel.js", SCRIPT, include_str!("../files/panel.js")),
+    file("faults.js", SCRIPT, include_str!("../files/faults.js")),
+    file("waits.js", SCRIPT, include_str!("../files/waits.js")),
     file("player.js", SCRIPT, include_str!("../files/player.js")),
     file("input.js", SCRIPT, include_str!("../files/input.js")),
     file("place.js", SCRIPT, include_str!("../files/place.js")),

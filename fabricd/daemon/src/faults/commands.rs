@@ -3,6 +3,7 @@
 use crate::ask::{ask, dead};
 use crate::daemon::Daemon;
 use crate::failure::failure;
+use crate::faults::ledger::{By, sets};
 use crate::hosts::protocol::{Answer, Ask};
 use angara_net::fault::{Action, BookError, Clear, Command, Target, TrunkChange};
 use angara_net::torus::Shape;
@@ -28,13 +29,27 @@ impl Daemon {
     /// Does what a text asks for that somebody has written in a browser.
     pub(crate) async fn set_fault(self: &Rc<Self>, text: &str) -> Result<(), Failure> {
         let read = Command::parse(text, &self.options.shape);
-        self.do_fault(read.map_err(|mistake| failure(mistake.brief(), mistake.remedy()))?).await
+        self.do_fault(By::Page, read.map_err(|mistake| failure(mistake.brief(), mistake.remedy()))?).await
     }
 
-    /// Does what a fault command asks for.
-    pub(crate) async fn do_fault(self: &Rc<Self>, command: Command) -> Result<(), Failure> {
+    /// Does what a fault command asks for, and notes who has asked.
+    pub(crate) async fn do_fault(self: &Rc<Self>, by: By, command: Command) -> Result<(), Failure> {
         let wrong = |why| failure(format!("fault `{}`: {why}", command.text), "see `angara fault --help`");
         command.check(&self.options.shape).map_err(wrong)?;
+        let faults = sets(&command, &self.options.shape);
+        self.ledger.say(by, faults.clone());
+        if self.has_page() {
+            // What links have suffered so far is not the doing of this fault.
+            let _ = self.look().await;
+        }
+        let done = self.carry_out(command).await;
+        if done.is_err() {
+            self.ledger.unsay(&faults);
+        }
+        done
+    }
+
+    async fn carry_out(self: &Rc<Self>, command: Command) -> Result<(), Failure> {
         match &command.target {
             Target::Trunk { host, change } => self.impair(host.as_deref(), *change, &command.text).await,
             Target::Network(_) if self.cluster.messages.is_some() => self.set_fault_everywhere(command).await,

@@ -2,6 +2,7 @@
 //! ([`trunk_commands`]), done here or on every host of the cluster.
 
 mod commands;
+pub(crate) mod ledger;
 pub(crate) mod trunk;
 mod trunk_commands;
 

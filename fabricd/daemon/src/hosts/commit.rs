@@ -20,6 +20,7 @@ use super::relay::COUNT_MAX;
 use crate::ask::ask;
 use crate::daemon::Daemon;
 use crate::failure::failure;
+use crate::faults::ledger::By;
 use crate::faults::out_of_order;
 use crate::jobs::job::{Job, PeState};
 use angara_abi::JobId;
@@ -93,6 +94,7 @@ impl Daemon {
     /// Unless a change has been made since: then the link is tried again, and fails again if it is no better.
     pub(crate) async fn report_link(self: &Rc<Self>, link: Link, since: u64) {
         let command = Command::set(Fault::link_down(link), &self.options.shape);
+        self.ledger.say(By::Network, vec![command.text.clone()]);
         while let Err(f) = self.change_faults(&command, Some(since)).await {
             tracing::warn!(
                 fault = command.text,

@@ -11,6 +11,7 @@ use crate::aside::aside;
 use crate::ask::ask;
 use crate::daemon::Daemon;
 use crate::failure::failure;
+use crate::faults::ledger::By;
 use crate::hosts::protocol::{Ask, Tell};
 use crate::jobs::job::{Outgoing, Owner, Words};
 use crate::users::quota::Limit;
@@ -467,7 +468,7 @@ impl Client<'_> {
             },
             Request::Fault { command } => {
                 self.check_operator("set faults")?;
-                daemon.do_fault(command).await.map(|()| Reply::Ok)
+                daemon.do_fault(By::Command(self.uid), command).await.map(|()| Reply::Ok)
             }
             Request::Cluster => daemon.cluster_status().await.map(Reply::Cluster).ok_or_else(|| {
                 failure(

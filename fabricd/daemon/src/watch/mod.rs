@@ -39,6 +39,8 @@ impl Daemon {
         let sample = Arc::new(self.sample().await?);
         self.watcher.next.set(Instant::now() + self.watcher.pause.get().max(sample.took * SHARE));
         if self.has_page() {
+            let before = self.watcher.last.borrow();
+            self.ledger.look(before.as_ref().map(|(sample, _)| &**sample), &sample, &self.options.shape);
             self.watcher.past.borrow_mut().take(&sample);
         }
         self.watcher.last.replace(Some((sample.clone(), Instant::now())));

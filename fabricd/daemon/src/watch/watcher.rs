@@ -20,6 +20,8 @@ pub(crate) struct Watcher {
     pub(super) pause: Cell<Duration>,
     /// What samples have shown, for pages that are opened later.
     pub(crate) past: RefCell<Past>,
+    /// Of which job somebody has looked what its PEs wait for, when, and what was found.
+    pub(crate) waits: Mutex<Option<(u64, Instant, serde_json::Value)>>,
     /// A job has begun.
     pub(super) stir: Notify,
 }
@@ -33,6 +35,7 @@ impl Watcher {
             far: Far::default(),
             pause: Cell::new(super::PAUSE),
             past: RefCell::default(),
+            waits: Mutex::new(None),
             stir: Notify::new(),
         }
     }

@@ -1,6 +1,8 @@
 //! From the tasks that serve connections to the daemon: questions, through a queue that takes only N.
 
 use super::answers::{link_json, number_of, past_json};
+use super::faults::faults_json;
+use super::waits::waits_json;
 use crate::ask::ask;
 use crate::daemon::Daemon;
 use crate::failure::failure;
@@ -17,11 +19,15 @@ use serde_json::Value;
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
 
 /// Questions that wait.
 const WAITING: usize = 64;
 /// How long another host may take to say what is open of a link.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Least time between two looks at what PEs wait for.
+const WAITS_AGAIN: Duration = Duration::from_millis(300);
 
 type Answer<T> = oneshot::Sender<T>;
 
@@ -39,6 +45,10 @@ pub(crate) enum Ask {
     Past(u64, f64, Answer<Value>),
     /// Which nodes a job has for itself, if any.
     Set(u64, Answer<Option<NodeSet>>),
+    /// What is in force, and where it comes from.
+    Faults(Answer<Option<Value>>),
+    /// What the PEs of a job wait for.
+    Waits(u64, Answer<Option<Value>>),
     /// Make or end a fault.
     Fault(String, Answer<Result<(), Failure>>),
 }
@@ -123,11 +133,44 @@ async fn answer(daemon: &Rc<Daemon>, ask: Ask) {
             let job = jobs.iter().find(|(id, _)| number_of(**id) == number);
             let _ = tell.send(job.and_then(|(_, job)| job.descriptor.new.set.clone()));
         }
+        Ask::Faults(tell) => {
+            // Whoever has just set one wants to see it.
+            daemon.look_again().await;
+            let sample = daemon.look().await.ok();
+            let _ = tell.send(sample.map(|sample| faults_json(&sample, &daemon.ledger, &daemon.options.shape)));
+        }
+        Ask::Waits(number, tell) => drop(tell.send(daemon.web_waits(number).await)),
         Ask::Fault(text, tell) => drop(tell.send(daemon.set_fault(&text).await)),
     }
 }
 
 impl Daemon {
+    /// What the PEs of a job wait for. Whoever else has asked a moment ago has asked for all.
+    async fn web_waits(&self, number: u64) -> Option<Value> {
+        let mut seen = self.watcher.waits.lock().await;
+        if let Some((of, at, said)) = &*seen
+            && *of == number
+            && at.elapsed() < WAITS_AGAIN
+        {
+            return Some(said.clone());
+        }
+        let (id, pes) = {
+            let jobs = self.jobs.table.borrow();
+            let (id, job) = jobs.iter().find(|(id, _)| number_of(**id) == number)?;
+            (*id, job.memory.pes)
+        };
+        self.ask_for_waits().await;
+        let waits = self.all_waits(id).await?;
+        let taken: Vec<u32> = {
+            let jobs = self.jobs.table.borrow();
+            let page = &jobs.get(&id)?.memory.page;
+            (0..pes).filter(|pe| page.pe(*pe).seat.taken()).map(|pe| pe as u32).collect()
+        };
+        let said = waits_json(pes as u32, &taken, waits);
+        *seen = Some((number, Instant::now(), said.clone()));
+        Some(said)
+    }
+
     /// Returns what is open of a link of this host, by its number.
     pub(crate) async fn link_detail(&self, link: u32) -> Option<Value> {
         let link = Link::from_index(link as usize);

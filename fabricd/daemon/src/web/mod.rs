@@ -8,9 +8,11 @@ mod access;
 mod answers;
 mod ask;
 mod events;
+mod faults;
 mod listen;
 mod routes;
 pub(crate) mod served;
+mod waits;
 
 use crate::daemon::Daemon;
 use crate::runtime_dir::RuntimeDir;

@@ -59,6 +59,8 @@ pub(crate) fn page(shared: Arc<Shared>) -> Router {
         .route("/api/job/{job}", get(job))
         .route("/api/job/{job}/set", get(set))
         .route("/api/past/{after}/{since}", get(past))
+        .route("/api/faults", get(faults))
+        .route("/api/waits/{job}", get(waits))
         .route("/api/fault", post(fault))
         .route("/metrics", get(scrape))
         .layer(from_fn(check_host))
@@ -218,6 +220,27 @@ async fn past(State(shared): Us, Path((after, since)): Path<(u64, u64)>, headers
     }
     match shared.asker.ask(|tell| Ask::Past(after, since as f64 / 1e3, tell)).await {
         Some(past) => json(past.to_string()),
+        None => busy(),
+    }
+}
+
+async fn faults(State(shared): Us, headers: HeaderMap) -> Response {
+    if !reads(&shared, &headers) {
+        return unknown();
+    }
+    match shared.asker.ask(Ask::Faults).await {
+        Some(Some(faults)) => json(faults.to_string()),
+        _ => busy(),
+    }
+}
+
+async fn waits(State(shared): Us, Path(job): Path<u64>, headers: HeaderMap) -> Response {
+    if !reads(&shared, &headers) {
+        return unknown();
+    }
+    match shared.asker.ask(|tell| Ask::Waits(job, tell)).await {
+        Some(Some(waits)) => json(waits.to_string()),
+        Some(None) => refusal(StatusCode::NOT_FOUND, "there is no such job"),
         None => busy(),
     }
 }
