@@ -148,8 +148,10 @@ impl Player<'_> {
         let mut command = Command::new(self.bin.join("angara"));
         command.args(["run", "-q", "-n", PES, "--path", "ring", "--heap", "1M"]).args(options);
         command.arg("--runtime-dir").arg(&self.dir).arg("--").arg(self.program).arg(scene);
+        // What is said at an end that this command brings about is nobody's business; at another one the page says it.
+        let said = std::fs::File::create(self.said()).map_err(|e| Failed::unwritten("what a scene says", &e))?;
         // Ctrl-C is for this command, which ends the job then.
-        command.stdin(Stdio::null()).process_group(0).kill_on_drop(true);
+        command.stdin(Stdio::null()).stderr(said).process_group(0).kill_on_drop(true);
         let job = command.spawn().map_err(|e| {
             Failed::runtime(format!("cannot start angara run: {e}"), "check the process limit (ulimit -u)")
         })?;
@@ -162,10 +164,16 @@ impl Player<'_> {
     async fn look(&mut self) -> Result<(), Failed> {
         let Some(scene) = self.scene else { return Ok(()) };
         let Some(Ok(Some(status))) = self.job.as_mut().map(Child::try_wait) else { return Ok(()) };
-        self.note = format!("The program ended ({status}) and is started again until it can do its work.");
+        let said = std::fs::read_to_string(self.said()).unwrap_or_default();
+        let why = said.lines().next().map_or_else(|| status.to_string(), str::to_string);
+        self.note = format!("The program ended, and is started again until it can do its work: {why}");
         tokio::time::sleep(AGAIN).await;
         let options = SCENES.iter().find(|(name, _)| *name == scene).map_or(&[][..], |(_, options)| options);
         self.start(scene, options)
+    }
+
+    fn said(&self) -> PathBuf {
+        self.program.with_extension("said")
     }
 
     async fn end(&mut self) {

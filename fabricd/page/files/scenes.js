@@ -5,7 +5,7 @@ import { apply, find } from "./place.js";
 
 /** Milliseconds between two looks at what is played. */
 const LOOKS = 700;
-const FLAT = [-0.25, 0.2, 1, 0, 0];
+const FLAT = [-0.25, 0.12, 1, 0, 0];
 
 /**
  * The scenes, on a torus of 5x3 with PE x + 5y at node x,y. `look` is what the picture shows, as an address says it. `tries`
@@ -31,10 +31,10 @@ export const SCENES = [
     text: [
       "The five PEs of the row y = 0 all send two nodes on towards +X, so every cable of this ring carries packets that enter it and packets that go on.",
       "If every buffer of the ring were full, each packet would wait for the next one, for ever.",
-      "So a packet may go on along the ring into the last free slot of the next buffer, but one that enters the ring needs two: one slot, the bubble, always stays free, and something can move.",
+      "So a packet may go on along the ring into the last free slot of the next buffer, but one that enters the ring needs two: one slot, the bubble, always stays free, and something can move; buffers fill and empty too fast to be seen here, but the ring stays busy.",
     ],
-    question: "Cut the link 0,0 +X. Does the bubble rule still hold for the ring, which is now a row?",
-    answer: "It does, but it is not needed: a row that ends cannot wait for itself. Packets that went over the cable take a way around, by −X or through another row, and enter rings there under the same rule.",
+    question: "Cut the link 0,0 +X. What keeps the packets of this row from waiting for each other now?",
+    answer: "The row ends there, and a row that ends cannot wait for itself: the last packet of it can always move on. Those that went over the cable take the long way by −X.",
     look: { at: "0,0 +X" },
     tries: [["cut 0,0 +X", "link 0,0 +X down", "link 0,0 +X up"]],
   },
@@ -44,7 +44,7 @@ export const SCENES = [
     text: [
       "PE 4 sends all it can from 4,0 over 0,0 to 1,0, which makes the link 0,0 +X hot.",
       "PE 0 sends to 2,1 on the adaptive channel, where each packet takes, of all outputs on a shortest way, the one with most room ahead of it.",
-      "So a part of its packets goes +Y first, by 0,1, which direction order would never do.",
+      "So a part of its packets goes +Y first, by 0,1, and a part turns at 1,0, neither of which direction order would do.",
     ],
     question: "What will PE 0's packets do when you cut a cable that none of them uses, such as 3,2 +X?",
     answer: "They all go by 0,0 +X again, and 0,0 +Y falls idle. While anything in the network is dead, adaptive packets travel on their fixed routes: those are known to keep clear of it, and not to deadlock.",
@@ -59,8 +59,8 @@ export const SCENES = [
       "When you cut the link 0,0 +X, packets whose route it blocks go back to the queue of their source, every node gets a new table, and no packet is lost or overtaken.",
       "The new route is the shortest one that is left among those that a table can hold: three hops along −X.",
     ],
-    question: "And if 0,0 −X is cut as well?",
-    answer: "A table may also hold a first and a last step outside the order. So the packets step into another row, go +X there, and come back: four hops. Cut it and see, then mend both.",
+    question: "Cut 0,0 −X as well. There is a way of four hops: +Y +X +X −Y. Why do the packets take five?",
+    answer: "They take +Y −X −X −X −Y, which keeps direction order. In the shorter one +X follows +Y, and a route that breaks the order is taken only if there is no other, because it could close a circle of rings that wait for each other.",
     look: { at: "0,0 +X" },
     tries: [["cut 0,0 +X", "link 0,0 +X down", "link 0,0 +X up"], ["cut 0,0 −X", "link 0,0 -X down", "link 0,0 -X up"]],
   },
@@ -72,8 +72,8 @@ export const SCENES = [
       "A special overtakes nothing on a link, so after as many phases as the longest route has hops, everybody has been heard of, and all that was sent has arrived.",
       "A full barrier does it twice, the second time behind the answers; a ring grows around a node when it leaves.",
     ],
-    question: "The farthest nodes of this torus are 3 hops apart. How does a barrier take longer when a cable is cut?",
-    answer: "The longest route in use gets longer, so there are more phases; choose a node to see how many its last barrier had. It still ends: the phases go over the links that are left.",
+    question: "The farthest nodes of this torus are 3 hops apart, so a full barrier has 6 phases. What does a cut cable change?",
+    answer: "Cut it, and choose a node: the longest route has 5 hops then, and the barrier 10 phases. They go over the links that are left.",
     look: { paint: "barriers", at: "2,1" },
     tries: [["cut 0,0 +X", "link 0,0 +X down", "link 0,0 +X up"]],
   },
@@ -137,18 +137,14 @@ export class Scenes {
   async want(scene) {
     this.message = "";
     try {
-      for (const undo of this.mine()) await this.from.fault(undo);
+      // Each scene begins on a sound network.
+      if (this.view.store.faults.length) await this.from.fault("all clear");
       this.board = JSON.parse(await this.from.post("/api/scene", { wanted: scene.name }));
       this.known(scene.name);
     } catch (refused) {
       this.message = refused.message;
     }
     this.show();
-  }
-
-  /** What mends faults of this scene that are set. */
-  mine() {
-    return this.scene ? this.scene.tries.filter(([, spec]) => this.set(spec)).map(([, , undo]) => undo) : [];
   }
 
   set(spec) {
