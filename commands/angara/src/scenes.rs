@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
@@ -31,6 +31,8 @@ const PES: &str = "15";
 const LOOK: Duration = Duration::from_millis(300);
 /// How long an answer of the page, or the end of a job, may take.
 const LIMIT: Duration = Duration::from_secs(10);
+/// A program that has run for so long can do its work.
+const WORKS: Duration = Duration::from_secs(3);
 /// Rest after a program that ended by itself.
 const AGAIN: Duration = Duration::from_secs(2);
 
@@ -93,7 +95,15 @@ async fn serve(bin: &Path, program: &Path, address: &str) -> Result<(), Failed> 
         Ok(control) => control,
         Err(_) => return Err(private.failed("does not listen").await),
     };
-    let mut player = Player { bin, program, dir: private.dir.clone(), scene: None, job: None, note: String::new() };
+    let mut player = Player {
+        bin,
+        program,
+        dir: private.dir.clone(),
+        scene: None,
+        job: None,
+        started: Instant::now(),
+        note: String::new(),
+    };
     let played = tokio::select! {
         played = player.play(&mut control) => played,
         _ = int.recv() => Ok(()),
@@ -118,6 +128,7 @@ struct Player<'a> {
     dir: PathBuf,
     scene: Option<&'static str>,
     job: Option<Child>,
+    started: Instant,
     /// What the page is to say beside the scene.
     note: String,
 }
@@ -137,6 +148,7 @@ impl Player<'_> {
             if let Some((name, options)) = known.filter(|(name, _)| self.scene != Some(*name)) {
                 self.end().await;
                 self.note.clear();
+                say!("== {name}")?;
                 self.start(name, options)?;
             }
             self.look().await?;
@@ -155,15 +167,19 @@ impl Player<'_> {
         let job = command.spawn().map_err(|e| {
             Failed::runtime(format!("cannot start angara run: {e}"), "check the process limit (ulimit -u)")
         })?;
-        say!("== {scene}")?;
-        (self.scene, self.job) = (Some(scene), Some(job));
+        (self.scene, self.job, self.started) = (Some(scene), Some(job), Instant::now());
         Ok(())
     }
 
     /// Starts a program again that has ended by itself, as when no way is left for what it sends.
     async fn look(&mut self) -> Result<(), Failed> {
         let Some(scene) = self.scene else { return Ok(()) };
-        let Some(Ok(Some(status))) = self.job.as_mut().map(Child::try_wait) else { return Ok(()) };
+        let Some(Ok(Some(status))) = self.job.as_mut().map(Child::try_wait) else {
+            if self.started.elapsed() > WORKS {
+                self.note.clear();
+            }
+            return Ok(());
+        };
         let said = std::fs::read_to_string(self.said()).unwrap_or_default();
         let why = said.lines().next().map_or_else(|| status.to_string(), str::to_string);
         self.note = format!("The program ended, and is started again until it can do its work: {why}");

@@ -81,14 +81,14 @@ export const SCENES = [
     name: "trees",
     title: "Broadcast and reduce trees",
     text: [
-      "A tree is loaded into the adapters, with its root at 2,1: broken lines lead to it.",
+      "A tree is loaded into the adapters, with its root at 2,1: broken lines lead to it, and when you cut one of its links, it moves to others.",
       "For a sum, each node adds what comes from its children to its own and sends one packet on to the root; the result goes down the same links.",
       "A broadcast goes down, too, and each router copies the packet, so that every link of the tree carries it once.",
     ],
     question: "15 PEs take part. How many packets must cross links for one sum whose result all get, if it fits into a packet?",
     answer: "28: a tree of 15 nodes has 14 links, and each carries one packet up and one down. With puts to the root and back, the farther nodes would use 2 or 3 links each.",
     look: { trees: true, at: "2,1" },
-    tries: [],
+    tries: [["cut 2,1 +X", "link 2,1 +X down", "link 2,1 +X up"]],
   },
 ];
 
@@ -188,7 +188,7 @@ export class Scenes {
     const orders = scene.tries.map(([label, spec, undo]) => make("button", { type: "button", "data-try": spec, "aria-pressed": String(this.set(spec)), class: this.set(spec) ? undefined : "bad", disabled: !this.from.control, onclick: () => this.toggle(spec, undo) }, this.set(spec) ? label.replace("cut", "mend") : label));
     return [
       ...scene.text.map(sentence => make("p", {}, sentence)),
-      orders.length ? make("div", { class: "row" }, ...orders) : make("p", { class: "soft" }, "Click a link to cut it, and see what becomes of it."),
+      orders.length ? make("div", { class: "row" }, ...orders) : make("p", { class: "soft" }, "Choose a link to cut it, and see what becomes of it."),
       make("details", { open }, make("summary", {}, scene.question), make("p", {}, scene.answer)),
       make("p", { class: "soft", role: "status" }, state),
     ];
