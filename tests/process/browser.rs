@@ -289,3 +289,64 @@ fn faults_are_set_by_hand_and_waits_are_drawn() {
     daemon.shutdown();
     test.assert_clean();
 }
+
+#[test]
+fn scenes_play_on_a_live_network() {
+    let test = Test::new("browser-scenes");
+    let Some(browser) = Browser::start(&test, (1280, 900)) else {
+        println!("skipped: no chromium and chromedriver here");
+        return;
+    };
+    let demo = test.spawn(test.angara(["demo", "--no-build", "--web=127.0.0.1:0"]));
+    let line = demo.expect_line("page at ");
+    browser.open(line.split_once("page at ").expect("a URL").1.trim());
+    browser.wait("there are six", "document.querySelectorAll('button[data-scene]').length === 6");
+    let names = browser.eval("[...document.querySelectorAll('button[data-scene]')].map(b => b.dataset.scene)");
+    // What each puts on which link, and the name of that link in the page.
+    let carries = [
+        ("direction-order", "1,0 +Y"),
+        ("bubble-rule", "4,0 +X"),
+        ("adaptive-routing", "0,0 +Y"),
+        ("dead-link", "1,0 +X"),
+        ("barrier", "3,2 -Y"),
+        ("trees", "2,1 -X"),
+    ];
+    assert_eq!(names, json!(carries.map(|(name, _)| name)));
+    let rate = |link: &str| {
+        let at = link.split_once(' ').expect("a node and a direction");
+        let directions = "['+X', '+Y', '+Z', '+W', '-X', '-Y', '-Z', '-W']";
+        format!("angara.store.rate[angara.torus.nodeAt('{}') * 8 + {directions}.indexOf('{}')]", at.0, at.1)
+    };
+    for (name, link) in carries {
+        let (x, y) = browser.middle(&format!("button[data-scene={name}]"));
+        browser.click(x, y);
+        let playing = format!("angara.scenes.board.playing === '{name}' && angara.scenes.board.note === ''");
+        browser.wait(&format!("{name} is played"), &playing);
+        browser.wait(&format!("{name}: links carry something"), &format!("{} > 0", rate(link)));
+        assert_eq!(
+            browser.eval("document.querySelectorAll('#scenes details').length"),
+            json!(1),
+            "{name}: no question"
+        );
+    }
+    browser.wait("the trees are drawn", "angara.view.showTrees && angara.store.trees.length === 1");
+
+    let (x, y) = browser.middle("button[data-scene=dead-link]");
+    browser.click(x, y);
+    browser.wait("the shortest way is taken", &format!("{} > 0", rate("1,0 +X")));
+    for (fault, way) in [("link 0,0 +X down", "3,0 -X"), ("link 0,0 -X down", "2,1 -Y")] {
+        let (x, y) = browser.middle(&format!("[data-try='{fault}']"));
+        browser.click(x, y);
+        browser.wait("the next best way is taken", &format!("{} > 0 && angara.store.rate[0] === 0", rate(way)));
+    }
+    // Another scene begins without them.
+    let (x, y) = browser.middle("button[data-scene=barrier]");
+    browser.click(x, y);
+    browser.wait("all is mended", "angara.store.faults.length === 0");
+    assert_eq!(browser.complaints(), json!([]), "the browser complains");
+    demo.signal(rustix::process::Signal::INT);
+    demo.wait(PATIENCE).success();
+    browser.wait("the page knows", "document.getElementById('state').textContent.includes('does not answer')");
+    browser.end();
+    test.assert_clean();
+}

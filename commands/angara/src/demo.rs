@@ -2,9 +2,10 @@
 //!
 //! Compiles an example with `oshcc`, runs it as 8 processes on a 2x2x2 torus, once with direct stores
 //! and once through the emulated adapters and links, and shows result, time and the traffic on each
-//! link. In a checkout it first builds what is missing; after `cargo demo` nothing is.
+//! link. In a checkout it first builds what is missing; after `cargo demo` nothing is. With `--web` it is [`crate::scenes`].
 
 use crate::oshcc;
+use crate::scenes;
 use crate::shared::WhereArgs;
 use crate::shared::beside;
 use angara_abi::account::Class;
@@ -27,6 +28,12 @@ pub(crate) struct DemoArgs {
     /// Do not call cargo even in a source checkout
     #[arg(long)]
     no_build: bool,
+    /// Serve a page of six guided scenes instead, each on a live network
+    ///
+    /// Its URL is printed, and Ctrl-C ends it [default ADDR: 127.0.0.1:8290; port 0 is any that is free].
+    #[arg(long, value_name = "ADDR", num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.1:8290",
+          conflicts_with = "runtime_dir")]
+    web: Option<String>,
     #[command(flatten)]
     at: WhereArgs,
 }
@@ -40,6 +47,10 @@ pub(crate) fn main(args: DemoArgs) -> Result<u8, Failed> {
         let mut cargo = angara_demo::cargo_build(&checkout.profile, &checkout.target);
         cargo.current_dir(&checkout.root);
         example::build(&bin, &checkout, cargo)?;
+    }
+    if let Some(address) = &args.web {
+        scenes::require_library(&bin, !args.no_build)?;
+        return scenes::main(&bin, address);
     }
     let source = example::find(&bin, EXAMPLE)?;
     let temporary = Temporary::new("demo")?;

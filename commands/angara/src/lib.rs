@@ -17,6 +17,7 @@ pub mod oshcc;
 pub mod oshrun;
 mod report;
 pub mod run;
+mod scenes;
 pub mod shared;
 mod shutdown;
 mod status;

@@ -13,6 +13,7 @@ import { described, keys, mouse } from "./input.js";
 import { Faults } from "./faults.js";
 import { Waits } from "./waits.js";
 import { apply, find, read, write } from "./place.js";
+import { Scenes } from "./scenes.js";
 
 const at = id => document.getElementById(id);
 /** Milliseconds between two times that the texts beside the picture are written. */
@@ -79,7 +80,9 @@ async function start() {
   }
   draw(view, panel, player, state);
   // For whoever looks closer, with the browser's tools.
-  window.angara = { store, view, panel, torus, past, player, faults, waits };
+  const scenes = new Scenes(view, panel, player, network, from, choose);
+  window.angara = { store, view, panel, torus, past, player, faults, waits, scenes };
+  await scenes.begin();
 }
 
 /** Fetches what is kept of the past, and what is new of it from time to time. */

@@ -40,6 +40,7 @@ pub const FILES: &[File] = &[
     file("player.js", SCRIPT, include_str!("../files/player.js")),
     file("input.js", SCRIPT, include_str!("../files/input.js")),
     file("place.js", SCRIPT, include_str!("../files/place.js")),
+    file("scenes.js", SCRIPT, include_str!("../files/scenes.js")),
     file("source.js", SCRIPT, include_str!("../files/source.js")),
     file("main.js", SCRIPT, include_str!("../files/main.js")),
 ];

@@ -8,9 +8,10 @@ const FOLDERS: [&str; 6] =
     ["examples/c", "tests/c", "tests/c/coroutines", "tests/c/openshmem", "tests/c/races", "tests/c/virtual_time"];
 
 /// Programs for other libraries, and parts of programs.
-const OTHERS: [&str; 5] = [
+const OTHERS: [&str; 6] = [
     "examples/c/driver.c",
     "examples/c/mailbox.c",
+    "examples/c/scenes.c",
     "examples/c/verbs.c",
     "tests/c/openshmem/memory.c",
     "tests/c/openshmem/statics_lib.c",

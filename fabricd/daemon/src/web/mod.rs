@@ -11,6 +11,7 @@ mod events;
 mod faults;
 mod listen;
 mod routes;
+mod scenes;
 pub(crate) mod served;
 mod waits;
 
@@ -33,6 +34,7 @@ pub(crate) struct Shared {
     feed: Arc<Feed>,
     /// Metrics need no token.
     open: bool,
+    scenes: scenes::Scenes,
 }
 
 /// Sockets that are bound and wait for a daemon.
@@ -87,7 +89,13 @@ impl Bound {
         tokio::task::spawn_local(ask::answer_all(daemon.clone(), asked));
         let feed = Arc::new(Feed::default());
         tokio::task::spawn_local(events::produce(daemon.clone(), feed.clone()));
-        let shared = Arc::new(Shared { access, asker, feed, open: daemon.options.looks.open });
+        let shared = Arc::new(Shared {
+            access,
+            asker,
+            feed,
+            open: daemon.options.looks.open,
+            scenes: scenes::Scenes::default(),
+        });
         if let Some(listener) = self.web {
             tokio::task::spawn_local(daemon.clone().record());
             tokio::task::spawn_local(listen::serve(listener, routes::page(shared.clone())));

@@ -62,6 +62,7 @@ pub(crate) fn page(shared: Arc<Shared>) -> Router {
         .route("/api/faults", get(faults))
         .route("/api/waits/{job}", get(waits))
         .route("/api/fault", post(fault))
+        .route("/api/scene", get(scene).post(set_scene))
         .route("/metrics", get(scrape))
         .layer(from_fn(check_host))
         .layer(from_fn_with_state(shared.clone(), note_rights))
@@ -251,22 +252,25 @@ struct Order {
     spec: String,
 }
 
-async fn fault(State(shared): Us, Extension(line): Extension<Arc<Line>>, headers: HeaderMap, body: Body) -> Response {
-    if !is_own_page(&headers) {
-        return refusal(StatusCode::FORBIDDEN, "this is not asked by a page of this server; see the Origin header");
+/// Reads what a page of this server with the right to change something sends.
+async fn ordered(shared: &Shared, line: &Line, headers: &HeaderMap, body: Body) -> Result<Vec<u8>, Response> {
+    if !is_own_page(headers) {
+        let why = "this is not asked by a page of this server; see the Origin header";
+        return Err(refusal(StatusCode::FORBIDDEN, why));
     }
     // Nobody is waited for who may not do it.
-    match shared.access.rights(&headers) {
-        None => return unknown(),
+    match shared.access.rights(headers) {
+        None => Err(unknown()),
         Some(Rights::Read) => {
-            return refusal(
-                StatusCode::FORBIDDEN,
-                "this page may only look; open the URL that `angara web --faults` prints",
-            );
+            let why = "this page may only look; open the URL that `angara web --faults` prints";
+            Err(refusal(StatusCode::FORBIDDEN, why))
         }
-        Some(Rights::Control) => {}
+        Some(Rights::Control) => body_of(line, body).await,
     }
-    let bytes = match body_of(&line, body).await {
+}
+
+async fn fault(State(shared): Us, Extension(line): Extension<Arc<Line>>, headers: HeaderMap, body: Body) -> Response {
+    let bytes = match ordered(&shared, &line, &headers, body).await {
         Ok(bytes) => bytes,
         Err(refused) => return refused,
     };
@@ -277,6 +281,29 @@ async fn fault(State(shared): Us, Extension(line): Extension<Arc<Line>>, headers
         Some(Ok(())) => json("{}".into()),
         Some(Err(f)) => refusal(StatusCode::UNPROCESSABLE_ENTITY, &format!("{}; {}", f.message, f.remedy)),
         None => busy(),
+    }
+}
+
+async fn scene(State(shared): Us, headers: HeaderMap) -> Response {
+    match reads(&shared, &headers) {
+        true => json(serde_json::to_string(&shared.scenes.read()).unwrap_or_default()),
+        false => unknown(),
+    }
+}
+
+async fn set_scene(
+    State(shared): Us,
+    Extension(line): Extension<Arc<Line>>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    let bytes = match ordered(&shared, &line, &headers, body).await {
+        Ok(bytes) => bytes,
+        Err(refused) => return refused,
+    };
+    match serde_json::from_slice(&bytes).is_ok_and(|write| shared.scenes.write(write)) {
+        true => json(serde_json::to_string(&shared.scenes.read()).unwrap_or_default()),
+        false => refusal(StatusCode::BAD_REQUEST, "send {\"wanted\":\"dead-link\"}"),
     }
 }
 
