@@ -17,7 +17,6 @@ pub mod oshcc;
 pub mod oshrun;
 mod report;
 pub mod run;
-mod scenes;
 pub mod shared;
 mod shutdown;
 mod status;

@@ -11,7 +11,7 @@ const LISTED = 40;
 /** Nodes that one order takes down. */
 const NODES_AT_ONCE = 64;
 /** What a fault can be about, and how that is written. */
-const PLACES = [["link", "a link", "0,0,0 +X"], ["node", "a node", "0,0,0"], ["every", "every link", ""], ["host", "all nodes of a host", ""], ["trunk", "a trunk", ""]];
+const FAULT_PLACES = [["link", "a link", "0,0,0 +X"], ["node", "a node", "0,0,0"], ["every", "every link", ""], ["host", "all nodes of a host", ""], ["trunk", "a trunk", ""]];
 const BY = { start: "when the daemon started", page: "from a page", network: "by the network itself", "other host": "on another host" };
 
 export class Faults {
@@ -114,7 +114,7 @@ export class Faults {
     this.kinds = kinds;
     if (!this.from.control) return;
     const hosts = this.network.owners.length ? this.network.hosts : [], others = hosts.filter((_, i) => i !== this.network.here);
-    const places = PLACES.filter(([kind]) => (kind !== "host" && kind !== "trunk") || hosts.length > 1);
+    const places = FAULT_PLACES.filter(([kind]) => (kind !== "host" && kind !== "trunk") || hosts.length > 1);
     const option = text => make("option", { value: text }, text);
     const kind = make("select", { id: "fault-kind", "aria-label": "What fails" }, ...places.map(([value, text]) => make("option", { value }, text)));
     const where = make("input", { id: "fault-place", type: "text", maxlength: "60", autocomplete: "off", spellcheck: "false", "aria-label": "Which one" });
@@ -128,7 +128,7 @@ export class Faults {
     const put = () => {
       const { value } = kind;
       where.hidden = value !== "link" && value !== "node";
-      where.placeholder = PLACES.find(([name]) => name === value)[2];
+      where.placeholder = FAULT_PLACES.find(([name]) => name === value)[2];
       host.hidden = value !== "host" && value !== "trunk";
       if (host.dataset.of !== value) host.replaceChildren(...(value === "trunk" ? [...others, "all"] : hosts).map(option));
       host.dataset.of = value;

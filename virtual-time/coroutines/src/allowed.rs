@@ -209,7 +209,7 @@ const INSIDE_STD: [&str; 9] =
 const BESIDE_STD: [&str; 3] = ["10__cxxabiv1", "9__gnu_cxx", "11__gnu_debug"];
 
 /// Functions of OpenSHMEM, of its forerunners, and ours.
-const LIBSMA: [&str; 5] = ["shmem", "pshmem", "_shmem", "angara_", "pangara_"];
+const LIBSMA: [&str; 6] = ["shmem", "SHMEM_", "pshmem", "_shmem", "angara_", "pangara_"];
 const LIBSMA_OLD: &str =
     "my_pe num_pes _my_pe _num_pes p_my_pe p_num_pes start_pes pstart_pes shmalloc shfree shrealloc
     shmemalign pshmalloc pshfree pshrealloc pshmemalign";

@@ -2,10 +2,11 @@
 //!
 //! Compiles an example with `oshcc`, runs it as 8 processes on a 2x2x2 torus, once with direct stores
 //! and once through the emulated adapters and links, and shows result, time and the traffic on each
-//! link. In a checkout it first builds what is missing; after `cargo demo` nothing is. With `--web` it is [`crate::scenes`].
+//! link. In a checkout it first builds what is missing; after `cargo demo` nothing is. With `--web` it is [`scenes`].
+
+mod scenes;
 
 use crate::oshcc;
-use crate::scenes;
 use crate::shared::WhereArgs;
 use crate::shared::beside;
 use angara_abi::account::Class;
