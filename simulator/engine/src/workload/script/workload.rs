@@ -202,6 +202,6 @@ mod tests {
             assert!(e.contains(part), "{script}: {e}");
         }
         let missing = "script:/nonexistent".parse::<crate::workload::Chosen>().unwrap_err().to_string();
-        assert!(missing.starts_with("/nonexistent: "), "{missing}");
+        assert!(missing.contains(" /nonexistent: ") && missing.contains("give the path"), "{missing}");
     }
 }
