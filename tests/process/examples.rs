@@ -19,7 +19,9 @@ fn build_and_run(example: &str, compiler: &str, says: &str) {
     let line = line(example);
     let (named, _) = line.split_once(' ').expect("a compiler and its arguments");
     let path = std::env::var("PATH").unwrap_or_default();
-    for way in ["direct", "ring"] {
+    // Coarrays of MPICH keep looking for messages, through UCX, with every thread: beside other tests the ring takes minutes.
+    let ways: &[&str] = if compiler == "caf.mpich" { &["direct"] } else { &["direct", "ring"] };
+    for way in ways {
         let run = format!("&& angara run --path {way} --timeout 200 ");
         let script = line.replacen(named, compiler, 1).replace("&& angara run ", &run);
         let mut sh = test.command("sh");
