@@ -85,23 +85,10 @@ fn program(folder: &Path, built: &Path) -> std::result::Result<PathBuf, String> 
     }
 }
 
-/// Instructions of a program with these arguments.
-fn count(program: &Path, name: &str, calls: i64) -> std::result::Result<f64, String> {
-    let output = Command::new("valgrind")
-        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
-        .arg(program)
-        .args([name, &calls.to_string()])
-        .output()
-        .map_err(|e| format!("valgrind: {e}"))?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    // ==1234== Collected : 4870452926
-    let number = |line: &str| line.rsplit(':').next().and_then(|n| n.trim().parse::<f64>().ok());
-    let counted = said.lines().filter(|line| line.contains("Collected")).find_map(number);
-    counted.ok_or_else(|| format!("valgrind: {}", said.lines().last().unwrap_or("no output")))
-}
-
+/// Instructions of one call.
 fn each(program: &Path, name: &str) -> std::result::Result<f64, String> {
-    Ok((count(program, name, CALLS)? - count(program, name, 0)?) / CALLS as f64)
+    let count = |calls: i64| angara_callgrind::count(program, &[name, &calls.to_string()]);
+    Ok((count(CALLS)?.0 - count(0)?.0) / CALLS as f64)
 }
 
 fn compare() -> std::result::Result<bool, String> {
@@ -134,7 +121,7 @@ fn main() -> ExitCode {
         });
         return if done.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
-    if Command::new("valgrind").arg("--version").output().is_err() {
+    if !angara_callgrind::is_here() {
         println!("valgrind is not here: nothing is counted");
         return ExitCode::SUCCESS;
     }

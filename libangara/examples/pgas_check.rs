@@ -340,7 +340,8 @@ fn mistake(world: World, name: &str) -> Result<()> {
         "early" => {
             let array = world.array::<u64>(1000)?;
             if me > 0 {
-                std::thread::sleep(std::time::Duration::from_millis(100));
+                let has_left = || world.driver().pe_entry(0).seat.is_over();
+                world.driver().wait(has_left, &|| "PE 0 to leave".into())?;
                 world.put(array.at(0, 0), &[1; 1000])?;
                 assert_eq!(world.read(array.at(0, 999))?, 1);
             }

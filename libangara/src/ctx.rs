@@ -224,9 +224,15 @@ impl Ctx {
         self.engines.quiet()
     }
 
-    /// After an error: the destinations of gets that have not delivered may go, unless they are symmetric memory.
-    pub(crate) fn give_up_gets(&self) {
-        self.engines.give_up_gets();
+    /// A mark behind all that has been issued so far.
+    pub(crate) fn posted(&self) -> u64 {
+        self.engines.posted()
+    }
+
+    /// After an error: the destinations of gets issued behind a mark that have not delivered may go, unless they are symmetric
+    /// memory.
+    pub(crate) fn give_up_gets(&self, since: u64) {
+        self.engines.give_up_gets(since);
     }
 
     /// [`Ctx::quiet`] by a barrier that completes what this PE has in the network.

@@ -91,9 +91,10 @@ impl Bounce {
         self.made += 1;
     }
 
-    /// What gets have not delivered yet goes nowhere.
-    pub(crate) fn give_up(&mut self) {
-        self.entries.iter_mut().for_each(|entry| entry.to = None);
+    /// What has not been delivered of gets that were made after the first `made` entries goes nowhere.
+    pub(crate) fn give_up(&mut self, made: u64) {
+        let retired = made.saturating_sub(self.done) as usize;
+        self.entries.iter_mut().skip(retired).for_each(|entry| entry.to = None);
     }
 
     /// Nothing is staged or due.

@@ -47,8 +47,10 @@ pub(crate) trait Engine {
     fn idle(&self) -> bool;
     /// Returns when every get issued so far has delivered its data; `what` names them in a timeout message.
     fn gets(&self, what: &dyn Fn() -> String) -> Result<()>;
-    /// From now on nothing arrives of gets that have not delivered, but in symmetric memory.
-    fn give_up_gets(&self);
+    /// A mark behind all that has been issued so far.
+    fn posted(&self) -> u64;
+    /// Nothing arrives any more of gets issued behind a mark that have not delivered, but in symmetric memory.
+    fn give_up_gets(&self, since: u64);
     /// Orders what was issued before what will be, per target.
     fn fence(&self) -> Result<()>;
     /// Returns when everything issued before, to one PE or to all, has taken effect and every get has delivered.
@@ -204,9 +206,14 @@ impl Engines {
         if self.far().idle() { Ok(()) } else { self.far().gets(what) }
     }
 
+    /// [`Engine::posted`] of all engines.
+    pub(crate) fn posted(&self) -> u64 {
+        self.far().posted()
+    }
+
     /// [`Engine::give_up_gets`] of all engines.
-    pub(crate) fn give_up_gets(&self) {
-        self.far().give_up_gets();
+    pub(crate) fn give_up_gets(&self, since: u64) {
+        self.far().give_up_gets(since);
     }
 
     #[inline]

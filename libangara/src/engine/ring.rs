@@ -245,8 +245,12 @@ impl Engine for Ring {
         self.adapter.wait_completion((For::Adapter, WaitsFor::Adapter), all, what)
     }
 
-    fn give_up_gets(&self) {
-        self.lock().bounce.give_up();
+    fn posted(&self) -> u64 {
+        self.lock().bounce.posted()
+    }
+
+    fn give_up_gets(&self, since: u64) {
+        self.lock().bounce.give_up(since);
     }
 
     fn fence(&self) -> Result<()> {

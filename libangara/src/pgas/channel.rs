@@ -30,26 +30,22 @@ impl<T: Pod> Channel<'_, T> {
         Channel { symmetric: symmetric.clone(), post: post.clone(), stream, world: PhantomData }
     }
 
-    fn called(&self, routine: &'static str) -> Result<()> {
-        if self.symmetric.job.wants_calls() { self.symmetric.job.called(routine) } else { Ok(()) }
-    }
-
     /// Sends a value to a PE, which may be this one.
     pub fn send(&self, pe: usize, value: T) -> Result<()> {
-        self.called("send")?;
+        self.symmetric.called("send")?;
         self.post.borrow_mut().send(self.stream, pe, Tag::default(), bytemuck::bytes_of(&value))
     }
 
     /// The next value for this PE, and who has sent it; waits for one.
     pub fn receive(&self) -> Result<(usize, T)> {
-        self.called("receive")?;
+        self.symmetric.called("receive")?;
         let (from, bytes) = self.post.borrow_mut().take(self.stream)?;
         value(from, &bytes)
     }
 
     /// The next value for this PE, and who has sent it, if one has come.
     pub fn try_receive(&self) -> Result<Option<(usize, T)>> {
-        self.called("try_receive")?;
+        self.symmetric.called("try_receive")?;
         self.post.borrow_mut().try_take(self.stream)?.map(|(from, bytes)| value(from, &bytes)).transpose()
     }
 }

@@ -24,16 +24,9 @@ use std::sync::Arc;
 pub struct Context<'w> {
     symmetric: Arc<Symmetric>,
     /// The stream of another thread; none for the world's own.
-    stream: Option<Arc<Stream>>,
-    /// The library is to be told of every call.
-    told: bool,
+    stream: Option<Arc<Ctx>>,
     one_thread: PhantomData<Cell<()>>,
     world: PhantomData<&'w ()>,
-}
-
-/// The stream of a thread.
-pub(super) struct Stream {
-    pub(super) ctx: Ctx,
 }
 
 /// What becomes of a word beside the data of [`Context::put_signal`].
@@ -63,9 +56,8 @@ macro_rules! atomics {
 }
 
 impl Context<'_> {
-    pub(super) fn new(symmetric: Arc<Symmetric>, stream: Option<Arc<Stream>>) -> Self {
-        let told = symmetric.job.wants_calls();
-        Context { symmetric, stream, told, one_thread: PhantomData, world: PhantomData }
+    pub(super) fn new(symmetric: Arc<Symmetric>, stream: Option<Arc<Ctx>>) -> Self {
+        Context { symmetric, stream, one_thread: PhantomData, world: PhantomData }
     }
 
     pub(super) fn symmetric(&self) -> &Arc<Symmetric> {
@@ -76,14 +68,8 @@ impl Context<'_> {
     fn ctx(&self) -> &Ctx {
         match &self.stream {
             None => self.symmetric.job.ctx(),
-            Some(stream) => &stream.ctx,
+            Some(stream) => stream,
         }
-    }
-
-    /// Says which routine the program has called, where somebody wants to know.
-    #[inline]
-    pub(super) fn called(&self, routine: &'static str) -> Result<()> {
-        if self.told { self.symmetric.job.called(routine) } else { Ok(()) }
     }
 
     /// Writes `data` to the elements from `to` on. Returns when `data` may be reused.
@@ -100,7 +86,7 @@ impl Context<'_> {
     #[cold]
     #[inline(never)]
     fn put_far(&self, pe: usize, own: *mut u8, data: *const u8, len: usize) -> Result<()> {
-        self.called("put")?;
+        self.symmetric.called("put")?;
         // SAFETY: `data` is readable for `len` bytes, as its callers have it of a slice or a value.
         unsafe { self.ctx().put(Class::Put, pe, self.symmetric.place(own), data, len) }
     }
@@ -119,7 +105,7 @@ impl Context<'_> {
     #[cold]
     #[inline(never)]
     fn get_far(&self, pe: usize, own: *mut u8, into: &mut [u8]) -> Result<()> {
-        self.called("get")?;
+        self.symmetric.called("get")?;
         let place = self.symmetric.place(own);
         self.landing(into, |ctx, into, len| {
             // SAFETY: `into` is writable for `len` bytes, until what has not arrived is given up.
@@ -129,19 +115,16 @@ impl Context<'_> {
 
     /// Gets into `into` by `get`. After an error nothing arrives there any more.
     fn landing(&self, into: &mut [u8], get: impl FnOnce(&Ctx, *mut u8, usize) -> Result<()>) -> Result<()> {
-        let len = into.len();
+        let (ctx, len) = (self.ctx(), into.len());
+        let before = ctx.posted();
+        let get = |to| get(ctx, to, len).inspect_err(|_| ctx.give_up_gets(before));
         if self.symmetric.job.locate(into.as_ptr(), len).is_none() {
-            return get(self.ctx(), into.as_mut_ptr(), len).inspect_err(|_| self.ctx().give_up_gets());
+            return get(into.as_mut_ptr());
         }
         // An adapter writes symmetric memory by itself, and cannot be told to stop.
         let mut apart = vec![0; len];
-        match get(self.ctx(), apart.as_mut_ptr(), len) {
-            Ok(()) => into.copy_from_slice(&apart),
-            Err(e) => {
-                self.ctx().give_up_gets();
-                return Err(e);
-            }
-        }
+        get(apart.as_mut_ptr())?;
+        into.copy_from_slice(&apart);
         Ok(())
     }
 
@@ -189,7 +172,7 @@ impl Context<'_> {
     pub fn put_strided<T: Pod>(&self, to: At<'_, T>, step_there: usize, data: &[T], step: usize) -> Result<()> {
         let blocks = strided::<T>(data.len(), step, step_there)?;
         let own = to.own(extent(blocks.count, step_there)?)?;
-        self.called("put_strided")?;
+        self.symmetric.called("put_strided")?;
         let place = self.symmetric.place(own);
         // SAFETY: `data` has the last of the elements, too.
         unsafe { self.ctx().put_strided(Class::Put, to.pe(), place, data.as_ptr().cast(), blocks) }
@@ -202,7 +185,7 @@ impl Context<'_> {
         let Strided { count, block, to_step, from_step } = strided::<T>(into.len(), step, step_there)?;
         let blocks = Strided { count, block, to_step: from_step, from_step: to_step };
         let own = from.own(extent(count, step_there)?)?;
-        self.called("get_strided")?;
+        self.symmetric.called("get_strided")?;
         let place = self.symmetric.place(own);
         if step == 1 {
             return self.landing(bytemuck::cast_slice_mut(into), |ctx, into, _| {
@@ -253,7 +236,7 @@ impl Context<'_> {
     #[cold]
     #[inline(never)]
     fn amo_far(&self, pe: usize, own: *mut u8, amo: Amo) -> Result<u64> {
-        self.called("atomic")?;
+        self.symmetric.called("atomic")?;
         let mask = if amo.width == 4 { u64::from(u32::MAX) } else { u64::MAX };
         let amo = Amo { operand: amo.operand & mask, comparand: amo.comparand & mask, ..amo };
         self.ctx().amo(Class::Amo, pe, self.symmetric.place(own), amo)
@@ -297,14 +280,14 @@ impl Context<'_> {
     /// Puts and atomics before it take effect before those behind it, at each target.
     #[inline]
     pub fn fence(&self) -> Result<()> {
-        self.called("fence")?;
+        self.symmetric.called("fence")?;
         self.ctx().fence()
     }
 
     /// Returns when everything issued before has taken effect.
     #[inline]
     pub fn quiet(&self) -> Result<()> {
-        self.called("quiet")?;
+        self.symmetric.called("quiet")?;
         self.ctx().quiet()
     }
 
@@ -317,12 +300,12 @@ impl Context<'_> {
     #[track_caller]
     pub fn wait_until<T: Integer>(&self, array: &Exposed<'_, T>, index: usize, is: Is<T>) -> Result<T> {
         let now = array.seen(index);
-        if !self.told && is.holds(now) { Ok(now) } else { self.wait_long(array, index, is) }
+        if !self.symmetric.told && is.holds(now) { Ok(now) } else { self.wait_long(array, index, is) }
     }
 
     #[inline(never)]
     fn wait_long<T: Integer>(&self, array: &Exposed<'_, T>, index: usize, is: Is<T>) -> Result<T> {
-        self.called("wait_until")?;
+        self.symmetric.called("wait_until")?;
         let mut now = array.seen(index);
         let ready = || {
             now = array.seen(index);
@@ -341,7 +324,7 @@ impl Context<'_> {
     /// If there are no such elements.
     #[track_caller]
     pub fn wait_any<T: Integer>(&self, array: &Exposed<'_, T>, range: Range<usize>, is: Is<T>) -> Result<usize> {
-        self.called("wait_any")?;
+        self.symmetric.called("wait_any")?;
         if range.is_empty() {
             return Err(Error::invalid("wait_any: none of no elements will ever be as wanted"));
         }
@@ -363,28 +346,21 @@ impl Context<'_> {
     /// If there is no such element.
     #[track_caller]
     pub fn test<T: Integer>(&self, array: &Exposed<'_, T>, index: usize, is: Is<T>) -> Result<Option<T>> {
-        self.called("test")?;
+        self.symmetric.called("test")?;
         self.symmetric.job.look()?;
         Ok(Some(array.seen(index)).filter(|now| is.holds(*now)))
     }
 
     /// Non-blocking operations: all that `body` issues by its [`Scope`] is complete when this returns, also where `body` panics.
     pub fn scope<'env, R>(&'env self, body: impl for<'s> FnOnce(&'s Scope<'s, 'env>) -> Result<R>) -> Result<R> {
-        let scope = Scope::new(self.ctx(), &self.symmetric, self.told);
+        let scope = Scope::new(self.ctx(), &self.symmetric);
         let result = catch_unwind(AssertUnwindSafe(|| body(&scope)));
-        let told = self.called("quiet");
+        let told = self.symmetric.called("quiet");
         let complete = scope.complete().and(told);
         match result {
             Ok(result) => complete.and(result),
             Err(panic) => resume_unwind(panic),
         }
-    }
-}
-
-impl Drop for Stream {
-    fn drop(&mut self) {
-        // Where the job has ended, the next call that communicates says so.
-        let _ = self.ctx.quiet();
     }
 }
 

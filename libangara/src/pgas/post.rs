@@ -16,7 +16,7 @@ pub(super) type StreamId = u64;
 /// What a message says about itself, to whoever takes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Tag {
-    /// Number of the routine among those of collectives; 0 in channels.
+    /// Number of the routine among those of collectives; not looked at in channels.
     pub(super) routine: u16,
     /// How many collectives of the team came before.
     pub(super) count: u32,

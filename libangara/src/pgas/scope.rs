@@ -13,7 +13,8 @@ use std::marker::PhantomData;
 pub struct Scope<'s, 'env: 's> {
     ctx: &'env Ctx,
     symmetric: &'env Symmetric,
-    told: bool,
+    /// What was issued before the scope began.
+    before: u64,
     /// Data that comes apart from where it goes, in order.
     landings: RefCell<Vec<Landing>>,
     scope: PhantomData<&'s mut &'s ()>,
@@ -27,18 +28,21 @@ struct Landing {
 }
 
 impl<'env> Scope<'_, 'env> {
-    pub(super) fn new(ctx: &'env Ctx, symmetric: &'env Symmetric, told: bool) -> Self {
-        Scope { ctx, symmetric, told, landings: RefCell::default(), scope: PhantomData, env: PhantomData }
-    }
-
-    fn called(&self, routine: &'static str) -> Result<()> {
-        if self.told { self.symmetric.job.called(routine) } else { Ok(()) }
+    pub(super) fn new(ctx: &'env Ctx, symmetric: &'env Symmetric) -> Self {
+        Scope {
+            ctx,
+            symmetric,
+            before: ctx.posted(),
+            landings: RefCell::default(),
+            scope: PhantomData,
+            env: PhantomData,
+        }
     }
 
     /// Begins to write `data` to the elements from `to` on.
     pub fn put<T: Pod>(&self, to: At<'env, T>, data: &'env [T]) -> Result<()> {
         let own = to.own(data.len())?;
-        self.called("put_nbi")?;
+        self.symmetric.called("put_nbi")?;
         let place = self.symmetric.place(own);
         // SAFETY: `data` stays as it is as long as `'env`, which ends behind the quiet of this scope.
         unsafe { self.ctx.put_nbi(Class::Put, to.pe(), place, data.as_ptr().cast(), size_of_val(data)) }
@@ -47,7 +51,7 @@ impl<'env> Scope<'_, 'env> {
     /// Begins to read the elements from `from` on. They are there behind the scope.
     pub fn get<T: Pod>(&self, from: At<'env, T>, into: &'env mut [T]) -> Result<()> {
         let (own, len) = (from.own(into.len())?, size_of_val(into));
-        self.called("get_nbi")?;
+        self.symmetric.called("get_nbi")?;
         let place = self.symmetric.place(own);
         let mut to = into.as_mut_ptr().cast::<u8>();
         if self.symmetric.job.locate(to, len).is_some() {
@@ -63,7 +67,7 @@ impl<'env> Scope<'_, 'env> {
 
     /// Completes what has been issued. After an error nothing arrives any more.
     pub(super) fn complete(&self) -> Result<()> {
-        self.ctx.quiet().inspect_err(|_| self.ctx.give_up_gets())?;
+        self.ctx.quiet().inspect_err(|_| self.ctx.give_up_gets(self.before))?;
         for Landing { data, to } in self.landings.borrow_mut().drain(..) {
             // SAFETY: as many writable bytes, borrowed for `'env`.
             unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), to, data.len()) };

@@ -4,13 +4,13 @@
 //! PE has dropped its array, which the next allocation finds out: dropping is not collective, and a PE that forgets an
 //! array keeps memory from being used again and does no other harm.
 
-use super::context::Stream;
+use crate::ctx::Ctx;
 use crate::error::{Error, Result};
 use crate::job::Job;
 use angara_abi::copy;
 use angara_abi::desc::{Place, Region};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Blocks begin at multiples of this, a cache line.
 const BLOCK_ALIGN: usize = 64;
@@ -88,8 +88,10 @@ pub(super) struct Symmetric {
     offset: u64,
     base: *mut u8,
     heap: Mutex<Heap>,
-    /// Streams of other threads.
-    streams: Mutex<Vec<Weak<Stream>>>,
+    /// Streams of other threads, also of those that have ended since the last [`Symmetric::quiet_threads`].
+    streams: Mutex<Vec<Arc<Ctx>>>,
+    /// The library is to be told of every call.
+    pub(super) told: bool,
 }
 
 // SAFETY: `base` leads into the mapping of the heap, which lives as long as the job.
@@ -128,11 +130,12 @@ impl Symmetric {
             Error::invalid(format!("a symmetric heap of {len} bytes has no room for arrays; see angara run --heap"))
         })?;
         let heap = Mutex::new(Heap::new(job.heap_len() - taken));
-        Ok(Symmetric { offset: place.offset, base, heap, streams: Mutex::new(Vec::new()), job })
+        let told = job.wants_calls();
+        Ok(Symmetric { offset: place.offset, base, heap, streams: Mutex::new(Vec::new()), told, job })
     }
 
     fn heap(&self) -> MutexGuard<'_, Heap> {
-        self.heap.lock().unwrap_or_else(|e| e.into_inner())
+        self.heap.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The place of the byte at `base` of any PE.
@@ -141,17 +144,34 @@ impl Symmetric {
         Place { region: Region::Heap, offset: self.offset + (base as usize - self.base as usize) as u64 }
     }
 
-    pub(super) fn add(&self, stream: &Arc<Stream>) {
-        let mut streams = self.streams.lock().unwrap_or_else(|e| e.into_inner());
-        streams.retain(|stream| stream.strong_count() > 0);
-        streams.push(Arc::downgrade(stream));
+    /// Says which routine the program has called, where somebody wants to know.
+    #[inline]
+    pub(super) fn called(&self, routine: &'static str) -> Result<()> {
+        if self.told { self.job.called(routine) } else { Ok(()) }
+    }
+
+    /// A stream of another thread.
+    pub(super) fn add(&self, stream: &Arc<Ctx>) {
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner).push(stream.clone());
+    }
+
+    /// Returns when everything that other threads of this PE have issued before has taken effect.
+    pub(super) fn quiet_threads(&self) -> Result<()> {
+        let streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        // Nobody issues anything by one that only this list and its copy have.
+        let ended: Vec<_> = streams.iter().filter(|stream| Arc::strong_count(stream) == 2).collect();
+        streams.iter().try_for_each(|stream| stream.quiet())?;
+        if !ended.is_empty() {
+            let is_ended = |stream: &Arc<Ctx>| ended.iter().any(|ended| Arc::ptr_eq(ended, stream));
+            self.streams.lock().unwrap_or_else(PoisonError::into_inner).retain(|stream| !is_ended(stream));
+        }
+        Ok(())
     }
 
     /// Returns when everything that any thread of this PE has issued before has taken effect.
     pub(super) fn quiet_all(&self) -> Result<()> {
         self.job.ctx().quiet()?;
-        let streams = self.streams.lock().unwrap_or_else(|e| e.into_inner()).clone();
-        streams.iter().filter_map(Weak::upgrade).try_for_each(|stream| stream.ctx.quiet())
+        self.quiet_threads()
     }
 
     /// What this PE says about the array to be made: what is asked for.

@@ -7,53 +7,48 @@ use super::element::Operation;
 use super::post::{Post, StreamId, Tag};
 use super::symmetric::Symmetric;
 use crate::error::{Error, Result};
+use angara_net::words;
+use angara_net::words::Word as _;
 use bytemuck::Pod;
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Collectives, by the number that their messages have.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u16)]
-pub(super) enum Routine {
-    Sync = 1,
-    AllReduce,
-    Reduce,
-    Broadcast,
-    Collect,
-    AllToAll,
-    Scan,
-    Split,
-    Array,
-    Local,
-    Expose,
-    Channel,
+words! {
+    /// Collectives, which messages name by their numbers.
+    #[derive(Debug)]
+    pub(super) enum Routine {
+        /// [`Team::barrier`].
+        Barrier = "barrier",
+        /// [`Team::all_reduce`].
+        AllReduce = "all_reduce",
+        /// [`Team::reduce`].
+        Reduce = "reduce",
+        /// [`Team::broadcast`].
+        Broadcast = "broadcast",
+        /// [`Team::collect`].
+        Collect = "collect",
+        /// [`Team::all_to_all`].
+        AllToAll = "all_to_all",
+        /// [`Team::scan`].
+        Scan = "scan",
+        /// [`Team::split`].
+        Split = "split",
+        /// [`super::World::array`].
+        Array = "array",
+        /// [`super::World::local`].
+        Local = "local",
+        /// [`super::World::expose`].
+        Expose = "expose",
+        /// [`super::World::channel`].
+        Channel = "channel",
+    }
 }
 
-impl Routine {
-    const ALL: [(Routine, &'static str); 12] = [
-        (Routine::Sync, "barrier"),
-        (Routine::AllReduce, "all_reduce"),
-        (Routine::Reduce, "reduce"),
-        (Routine::Broadcast, "broadcast"),
-        (Routine::Collect, "collect"),
-        (Routine::AllToAll, "all_to_all"),
-        (Routine::Scan, "scan"),
-        (Routine::Split, "split"),
-        (Routine::Array, "array"),
-        (Routine::Local, "local"),
-        (Routine::Expose, "expose"),
-        (Routine::Channel, "channel"),
-    ];
-
-    pub(super) fn name(self) -> &'static str {
-        Routine::ALL[self as usize - 1].1
-    }
-
-    fn named(number: u16) -> &'static str {
-        Routine::ALL.get((number as usize).wrapping_sub(1)).map_or("something else", |(_, name)| *name)
-    }
+/// The name of a routine by its number.
+fn named(number: u16) -> &'static str {
+    Routine::WORDS.get(usize::from(number)).map_or("something else", |(_, name, _)| name)
 }
 
 /// Some PEs of the job, numbered from 0, that do something together.
@@ -93,10 +88,10 @@ impl Call<'_> {
     fn receive(&self, from: usize) -> Result<Vec<u8>> {
         let Team { post, stream, members, .. } = self.team;
         let pe = members[from];
-        let name = self.routine.name();
+        let name = self.routine.word();
         let (tag, bytes) = post.borrow_mut().receive(*stream, pe, &|| format!("{name}: PE {pe} to take part"))?;
         if tag != self.tag {
-            let (there, here) = (Routine::named(tag.routine), tag.count.wrapping_add(1));
+            let (there, here) = (named(tag.routine), tag.count.wrapping_add(1));
             return Err(Error::invalid(format!(
                 "PE {pe} is in {there} (its collective number {here} of this team), this PE in {name} (number {}); all members call the same ones in the same order",
                 self.tag.count.wrapping_add(1)
@@ -108,15 +103,22 @@ impl Call<'_> {
     /// Elements of member `from`: as many as here, or this fails.
     fn receive_elements<T: Pod>(&self, from: usize, len: usize) -> Result<Vec<T>> {
         let bytes = self.receive(from)?;
-        let (pe, name) = (self.team.members[from], self.routine.name());
-        if bytes.len() != len * size_of::<T>() {
-            return Err(Error::invalid(format!(
-                "{name}: PE {pe} has {} bytes where {len} elements of {} bytes are due; all members give as many",
-                bytes.len(),
-                size_of::<T>()
-            )));
+        if bytes.len() == len * size_of::<T>() {
+            return self.elements(from, &bytes);
         }
-        Ok(bytemuck::pod_collect_to_vec(&bytes))
+        let (pe, name, given, size) = (self.team.members[from], self.routine.word(), bytes.len(), size_of::<T>());
+        Err(Error::invalid(format!(
+            "{name}: PE {pe} has {given} bytes where {len} elements of {size} bytes are due; all members give as many"
+        )))
+    }
+
+    /// What member `from` has given, as many elements as it is, or this fails.
+    fn elements<T: Pod>(&self, from: usize, bytes: &[u8]) -> Result<Vec<T>> {
+        let (pe, name, given, size) = (self.team.members[from], self.routine.word(), bytes.len(), size_of::<T>());
+        if given.is_multiple_of(size) {
+            return Ok(bytemuck::pod_collect_to_vec(bytes));
+        }
+        Err(Error::invalid(format!("{name}: PE {pe} has {given} bytes, which are not elements of {size}")))
     }
 
     /// Combines what all members have in the order of their numbers; member 0 has it all then.
@@ -232,9 +234,7 @@ impl<'w> Team<'w> {
 
     /// Enters a collective.
     pub(super) fn enter(&self, routine: Routine) -> Result<Call<'_>> {
-        if self.symmetric.job.wants_calls() {
-            self.symmetric.job.called(routine.name())?;
-        }
+        self.symmetric.called(routine.word())?;
         let count = self.count.replace(self.count.get().wrapping_add(1));
         Ok(Call { team: self, tag: Tag { routine: routine as u16, count }, routine })
     }
@@ -244,17 +244,18 @@ impl<'w> Team<'w> {
         if member < self.n_pes() {
             return Ok(());
         }
-        let (name, n) = (routine.name(), self.n_pes());
+        let (name, n) = (routine.word(), self.n_pes());
         Err(Error::invalid(format!("{name}: PE {member} of a team of {n}: they are numbered 0 to {}", n - 1)))
     }
 
     /// Returns when all members have entered, and everything that they had issued before has taken effect.
     pub fn barrier(&self) -> Result<()> {
-        self.symmetric.quiet_all()?;
-        let call = self.enter(Routine::Sync)?;
+        let call = self.enter(Routine::Barrier)?;
+        self.symmetric.quiet_threads()?;
         if self.stream == 0 {
             return self.symmetric.job.quiet_barrier();
         }
+        self.symmetric.job.ctx().quiet()?;
         let (n, mut distance) = (self.n_pes(), 1);
         while distance < n {
             call.send((self.me + distance) % n, &[])?;
@@ -305,15 +306,7 @@ impl<'w> Team<'w> {
     pub fn collect_parts<T: Pod>(&self, mine: &[T]) -> Result<Vec<Vec<T>>> {
         let call = self.enter(Routine::Collect)?;
         let parts = call.collect(bytemuck::cast_slice(mine))?;
-        let whole = |(i, part): (usize, &Vec<u8>)| {
-            let bytes = size_of::<T>();
-            if part.len().is_multiple_of(bytes) {
-                return Ok(bytemuck::pod_collect_to_vec(part));
-            }
-            let (pe, len) = (self.members[i], part.len());
-            Err(Error::invalid(format!("collect: PE {pe} has {len} bytes, which are not elements of {bytes}")))
-        };
-        parts.iter().enumerate().map(whole).collect()
+        parts.iter().enumerate().map(|(from, part)| call.elements(from, part)).collect()
     }
 
     /// Sends part `i` of `values` to member `i`, and returns the parts that all have sent here, by member. All parts are of one
@@ -349,13 +342,7 @@ impl<'w> Team<'w> {
         for i in 1..n {
             let (to, from) = ((me + i) % n, (me + n - i) % n);
             call.send(to, bytemuck::cast_slice(&parts[to]))?;
-            let bytes = call.receive(from)?;
-            if !bytes.len().is_multiple_of(size_of::<T>()) {
-                let (pe, size) = (self.members[from], size_of::<T>());
-                let len = bytes.len();
-                return Err(Error::invalid(format!("all_to_all: PE {pe} sent {len} bytes, not elements of {size}")));
-            }
-            all[from] = bytemuck::pod_collect_to_vec(&bytes);
+            all[from] = call.elements(from, &call.receive(from)?)?;
         }
         Ok(all)
     }
@@ -427,20 +414,19 @@ impl<'w> Team<'w> {
     }
 
     /// Fails on every member if members differ in what they say; an error names the first of them that does.
-    pub(super) fn agree(&self, call: &Call<'_>, words: &mut [u64], what: impl Fn(&[u64]) -> String) -> Result<()> {
-        let mine = words.to_vec();
+    pub(super) fn agree(&self, call: &Call<'_>, mine: &[u64], what: impl Fn(&[u64]) -> String) -> Result<()> {
         let mut both: Vec<u64> = mine.iter().copied().chain(mine.iter().map(|w| !w)).collect();
         call.all_reduce(&super::And, &mut both)?;
         let same = mine.iter().enumerate().all(|(i, _)| both[i] == !both[mine.len() + i]);
         if same {
             return Ok(());
         }
-        let all = call.collect(bytemuck::cast_slice(&mine))?;
+        let all = call.collect(bytemuck::cast_slice(mine))?;
         let of = |bytes: &Vec<u8>| bytemuck::pod_collect_to_vec::<u8, u64>(bytes);
         let other = all.iter().map(of).enumerate().find(|(_, theirs)| *theirs != mine);
-        let (i, theirs) = other.unwrap_or((self.me, mine.clone()));
-        let (name, pe) = (call.routine.name(), self.members[i]);
-        Err(Error::invalid(format!("{name}: PE {pe} has {}, this PE {}", what(&theirs), what(&mine))))
+        let (i, theirs) = other.unwrap_or((self.me, mine.to_vec()));
+        let (name, pe) = (call.routine.word(), self.members[i]);
+        Err(Error::invalid(format!("{name}: PE {pe} has {}, this PE {}", what(&theirs), what(mine))))
     }
 }
 
@@ -455,10 +441,9 @@ mod tests {
 
     #[test]
     fn routines_have_the_names_of_their_numbers() {
-        for (i, (routine, name)) in Routine::ALL.into_iter().enumerate() {
-            assert_eq!((routine as usize, routine.name(), Routine::named(routine as u16)), (i + 1, name, name));
-        }
-        assert_eq!(Routine::named(0), "something else");
+        assert_eq!(named(Routine::Barrier as u16), "barrier");
+        assert_eq!(named(Routine::Channel as u16), "channel");
+        assert_eq!(named(Routine::Channel as u16 + 1), "something else");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::array::{Exposed, Local};
 use super::channel::{self, Channel};
-use super::context::{Context, Stream};
+use super::context::Context;
 use super::element::Fits;
 use super::post::Post;
 use super::symmetric::Symmetric;
@@ -113,7 +113,7 @@ impl World {
         }
         let mut ctx = Ctx::new(adapter.clone());
         ctx.with_threads();
-        let stream = Arc::new(Stream { ctx });
+        let stream = Arc::new(ctx);
         symmetric.add(&stream);
         Ok(Context::new(symmetric.clone(), Some(stream)))
     }
@@ -124,11 +124,11 @@ impl World {
     pub fn array<T: Pod>(&self, len: usize) -> Result<Exposed<'_, T>> {
         let () = Fits::<T>::CHECKED;
         let symmetric = self.context.symmetric();
-        symmetric.quiet_all()?;
         let call = self.all.enter(Routine::Array)?;
-        let mut asked = symmetric.asked::<T>(len);
+        symmetric.quiet_all()?;
+        let asked = symmetric.asked::<T>(len);
         let what = |words: &[u64]| format!("array {} of {} elements of {} bytes", words[0], words[2], words[1]);
-        self.all.agree(&call, &mut asked, what)?;
+        self.all.agree(&call, &asked, what)?;
         let mut dropped = symmetric.dropped();
         call.all_reduce(&super::And, &mut dropped)?;
         let block = symmetric.take(asked, &dropped)?;
@@ -165,9 +165,9 @@ impl World {
     }
 
     fn change(&self, routine: Routine, id: u64) -> Result<()> {
-        self.context.symmetric().quiet_all()?;
         let call = self.all.enter(routine)?;
-        self.all.agree(&call, &mut [id], |words| format!("array {}", words[0]))
+        self.context.symmetric().quiet_all()?;
+        self.all.agree(&call, &[id], |words| format!("array {}", words[0]))
     }
 
     /// Opens a channel for values of `T` between all PEs. All PEs call this.
@@ -177,7 +177,7 @@ impl World {
         let () = Fits::<T>::CHECKED;
         let call = self.all.enter(Routine::Channel)?;
         let count = self.channels.replace(self.channels.get() + 1);
-        self.all.agree(&call, &mut [size_of::<T>() as u64], |words| format!("values of {} bytes", words[0]))?;
+        self.all.agree(&call, &[size_of::<T>() as u64], |words| format!("values of {} bytes", words[0]))?;
         Ok(Channel::new(self.context.symmetric(), self.all.post(), channel::name(count)))
     }
 

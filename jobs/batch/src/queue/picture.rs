@@ -2,6 +2,7 @@
 
 use super::metrics::{class_name, size_class};
 use super::{Job, Outcome};
+use angara_control::report::table::escaped;
 use angara_net::torus::NodeId;
 use angara_placement::Machine;
 use std::collections::BTreeSet;
@@ -213,10 +214,6 @@ fn ticks(span: u64) -> (&'static str, u64, u64) {
     };
     let steps = (0..).flat_map(|power| [1, 2, 5].map(|digit| digit * 10u64.pow(power) * seconds));
     (unit, seconds, steps.into_iter().find(|step| span / step <= 12).expect("steps grow without end"))
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 #[cfg(test)]

@@ -14,7 +14,8 @@ pub(crate) const TEAM_SHARED: shmem_team_t = 2;
 pub(crate) const TEAM_INVALID: shmem_team_t = 0;
 /// `SHMEM_CTX_DEFAULT`.
 pub(crate) const CTX_DEFAULT: shmem_ctx_t = 1;
-/// The same for bindings, which take it from the declaration in `shmem.h`.
+// The same as variables, for bindings that are made from the declarations in `shmem.h`.
+// SAFETY: names of OpenSHMEM, which no other library defines, here and below.
 #[unsafe(no_mangle)]
 pub(crate) static SHMEM_TEAM_WORLD: shmem_team_t = TEAM_WORLD;
 #[unsafe(no_mangle)]
