@@ -60,10 +60,17 @@ fn a_browser_shows_a_job_and_sets_a_fault() {
     }
     browser.eval("(angara.view.gauge.scale = 'root', angara.view.hideIdle = true, angara.view.dirty = true)");
 
-    let place = browser.eval("(() => { const r = angara.view.canvas.getBoundingClientRect(); \
-                              const [x, y] = angara.view.where({kind: 'link', link: 0}); return [r.x + x, r.y + y]; })()");
-    browser.click(place[0].as_f64().expect("a place"), place[1].as_f64().expect("a place"));
-    browser.wait("the link is chosen", "angara.view.chosen.link === 0");
+    // A link that has become idle meanwhile is hidden, and cannot be pressed.
+    let chosen = poll_until(|| {
+        input.write_all(b"block 1 1000000\n").expect("the job reads");
+        let place = browser.eval(
+            "(() => { const r = angara.view.canvas.getBoundingClientRect(); \
+             const [x, y] = angara.view.where({kind: 'link', link: 0}); return [r.x + x, r.y + y]; })()",
+        );
+        browser.click(place[0].as_f64().expect("a place"), place[1].as_f64().expect("a place"));
+        browser.eval("angara.view.chosen.link === 0") == json!(true)
+    });
+    assert!(chosen, "link 0 is not chosen: {}", browser.text());
     browser.wait("its virtual channels are shown", "document.body.textContent.includes('slots in use')");
     let (x, y) = browser.middle("[data-spec='link 0,0,0,0 +X down']");
     browser.click(x, y);

@@ -191,8 +191,9 @@ fn what_would_go_past_the_network_is_refused() {
         ] {
             refused(&[options, &own].concat(), &program, &[], 2, why);
         }
-        // By other transports altogether the user may go, unless the network is asked for something.
-        let elsewhere = [options, &["-n", "2", "-x", "UCX_TLS=tcp,self"]].concat();
+        // By other transports altogether the user may go, unless the network is asked for something. Not by `tcp`: with MPICH
+        // 4.0.2 a rank then hangs in MPI_Finalize in 15 of 200 runs under its own mpiexec on two busy cores.
+        let elsewhere = [options, &["-n", "2", "-x", "UCX_TLS=sm,self"]].concat();
         run(&test, &elsewhere, &program, &[]).success();
         let report = test.file("report.json");
         let asked = [&elsewhere[..], &["--report", report.to_str().expect("a name")]].concat();

@@ -22,6 +22,8 @@ use tokio::time::{Instant, sleep_until, timeout};
 const SETTLE: Duration = Duration::from_millis(100);
 /// A PE that left without finalize may be the last line of a job that ends anyway.
 const LOST: Duration = Duration::from_secs(1);
+/// How long the process of such a PE may take to end, on a busy machine, and so to say why it left.
+const LEAVES: Duration = Duration::from_secs(10);
 /// Time between asking processes to end and killing them.
 const GRACE: Duration = Duration::from_secs(1);
 /// The same where a `mpirun` ends the processes, which gives them a time of its own, and then tidies up.
@@ -51,6 +53,8 @@ struct Watch<'a> {
     job: JobId,
     phase: Phase,
     seen: Vec<Seen>,
+    /// When the first PE has left without a word.
+    lost: Option<Instant>,
     clean_exits: HashSet<u32>,
     cause: Option<Cause>,
     /// A PE has ended the program in order.
@@ -74,6 +78,7 @@ pub(super) async fn supervise(
         job,
         phase: Phase::Running,
         seen: Vec::new(),
+        lost: None,
         clean_exits: HashSet::new(),
         cause: None,
         orderly: false,
@@ -142,9 +147,18 @@ impl Watch<'_> {
 
     async fn settled(&mut self) {
         match decide(&self.seen) {
+            // How its process ends says more.
+            Some(Cause::Lost(pe, _)) if self.is_leaving(pe) => {
+                self.phase = Phase::Settling(Instant::now() + SETTLE);
+            }
             Some(cause) => self.end(cause).await,
             None => self.phase = Phase::Running,
         }
+    }
+
+    /// True while the process of a PE that has left is still there, for at most [`LEAVES`].
+    fn is_leaving(&self, pe: u32) -> bool {
+        self.lost.is_some_and(|lost| lost.elapsed() < LEAVES) && self.processes.still_running().contains(&pe)
     }
 
     /// Asks every process to end. The first cause is the one that is reported.
@@ -290,6 +304,7 @@ impl Watch<'_> {
             }
             Some(Event::PeLost { pe, finalized, .. }) => {
                 self.seen.push(Seen::Lost(pe, finalized));
+                self.lost.get_or_insert_with(Instant::now);
                 // It says itself how the rank has ended, and ends the others.
                 self.settle(if self.processes.by_mpirun() { MPIRUN_GRACE } else { LOST });
             }
