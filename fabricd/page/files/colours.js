@@ -11,6 +11,12 @@ const PALETTE = [
   "#9fd5f3", "#f3cd80", "#7fceb9", "#e5bcd3", "#b8ae2c", "#7fb8d8", "#eaae7f",
 ];
 
+// From what is the same to what is far off, in blue and orange, which all eyes tell apart.
+const DIFFERENCE_STOPS = {
+  dark: { less: ["#2d5170", "#4289bd", "#7cccff"], more: ["#6e4a26", "#c07a28", "#ffc46b"] },
+  light: { less: ["#a9c6e3", "#4f8fca", "#084a91"], more: ["#ecc79c", "#d07f2b", "#8a3a00"] },
+};
+
 export const BUCKETS = 24;
 
 function parse(colour) {
@@ -18,8 +24,16 @@ function parse(colour) {
 }
 
 /** Colours of a scale, from little to much. */
-export function scale(theme) {
-  const stops = SCALE_STOPS[theme].map(parse);
+export const scale = theme => shades(SCALE_STOPS[theme]);
+
+/** Colours of what is less and of what is more, from little to much. */
+export function diverging(theme) {
+  const { less, more } = DIFFERENCE_STOPS[theme];
+  return { less: shades(less), more: shades(more) };
+}
+
+function shades(named) {
+  const stops = named.map(parse);
   return Array.from({ length: BUCKETS }, (_, i) => {
     const x = (i / (BUCKETS - 1)) * (stops.length - 1), low = Math.min(stops.length - 2, Math.floor(x)), part = x - low;
     const mixed = stops[low].map((v, k) => Math.round(v + (stops[low + 1][k] - v) * part));

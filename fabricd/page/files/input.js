@@ -16,7 +16,7 @@ export function described(view, what) {
   }
   const name = `${torus.show(nodeOf(what.link))} ${DIRECTIONS[directionOf(what.link)]}`;
   const faults = store.faults.filter(fault => fault.startsWith(`link ${name} `)).map(fault => fault.split(" ").slice(3).join(" "));
-  return `${name} · ${store.down.has(what.link) ? "down" : view.gauge.text(view.value(what.link), view.measure === "total")}${faults.length ? ` · ${faults.join(", ")}` : ""}`;
+  return `${name} · ${store.down.has(what.link) ? "down" : view.said(what.link)}${faults.length ? ` · ${faults.join(", ")}` : ""}`;
 }
 
 function hover(view, [x, y]) {
@@ -30,7 +30,10 @@ function hover(view, [x, y]) {
   tip.style.top = `${y + 16}px`;
 }
 
+/** Turns it; a map moves instead. */
 function turn(view, yaw, pitch) {
+  if (view.isMap) view.pan = [view.pan[0] - yaw * 500, view.pan[1] - pitch * 500];
+  if (view.isMap) return (view.dirty = true);
   view.yaw += yaw;
   view.pitch = Math.max(-1.5, Math.min(1.5, view.pitch + pitch));
   view.dirty = true;
@@ -39,6 +42,13 @@ function turn(view, yaw, pitch) {
 function nearer(view, factor) {
   view.zoom = Math.max(0.4, Math.min(30, view.zoom * factor));
   view.dirty = true;
+}
+
+/** The next of what links can show. */
+function nextMeasure(view) {
+  const all = [...document.querySelectorAll("[name=measure]")].filter(one => !one.closest("[hidden]"));
+  const next = all[(all.findIndex(one => one.value === view.measure) + 1) % all.length];
+  if (next) next.click();
 }
 
 export function mouse(canvas, view, choose) {
@@ -60,7 +70,7 @@ export function mouse(canvas, view, choose) {
       const [other] = [...fingers].filter(([id]) => id !== event.pointerId).map(([, at]) => at);
       const far = point => Math.hypot(point[0] - other[0], point[1] - other[1]);
       nearer(view, far(now) / (far(before) || 1));
-    } else if (event.shiftKey || event.buttons === 2) {
+    } else if (view.isMap || event.shiftKey || event.buttons === 2) {
       view.pan = [view.pan[0] + dx, view.pan[1] + dy];
     } else {
       turn(view, dx * 0.008, dy * 0.008);
@@ -96,8 +106,10 @@ export function keys(view, panel, player, choose) {
     ArrowUp: () => turn(view, 0, -0.08), ArrowDown: () => turn(view, 0, 0.08),
     "+": () => nearer(view, 1.15), "=": () => nearer(view, 1.15), "-": () => nearer(view, 1 / 1.15), 0: () => view.whole(),
     n: () => step(1), p: () => step(-1), Escape: () => choose(null),
-    h: () => { const [link] = view.store.hottest(view.measure, 1); if (link !== undefined) choose({ kind: "link", link }); },
-    m: () => document.querySelector("[name=measure]:not(:checked)").click(),
+    h: () => { const [link] = view.hottest(1); if (link !== undefined) choose({ kind: "link", link }); },
+    m: () => nextMeasure(view), r: () => element("hold").click(),
+    d: () => { const other = document.querySelector("[name=measure][value=difference]"); if (!other.closest("[hidden]")) other.click(); },
+    v: () => view.lay(view.isMap ? "torus" : "map"),
     t: () => element("theme").click(), "?": () => element("keys").showModal(),
     " ": () => player.toggle(), ",": () => player.step(-1), ".": () => player.step(1), l: () => player.leave(),
     "/": () => element("words").focus(),

@@ -42,6 +42,24 @@ export class Gauge {
     return over ? percent(flits / this.full / over) : `${short(flits)} flits`;
   }
 
+  /** Flits of all time; how long they took is not asked. */
+  amount(flits) {
+    return this.unit === "bytes" ? inBytes(flits * FLIT) : `${short(flits)} flits`;
+  }
+
+  /** How many more or less. */
+  signed(flits) {
+    return flits ? `${flits > 0 ? "+" : "−"}${this.amount(Math.abs(flits))}` : "same";
+  }
+
+  /** A figure alone and its unit, as tables want them. */
+  number(flits, measure) {
+    const isRate = measure === "now", over = isRate ? 1 : measure === "total" ? this.busy() : null;
+    if (this.unit === "bytes") return [flits * FLIT, isRate ? "bytes/s" : "bytes"];
+    if (this.unit === "percent" && over) return [(100 * flits) / this.full / over, "%"];
+    return [flits, isRate ? "flits/s" : "flits"];
+  }
+
   /** What the unit is, in words. */
   words(total, replayed) {
     if (total && this.unit === "percent") return `mean per cent of a link's rate while anything was sent${replayed ? ", up to then" : ""}`;
@@ -71,13 +89,38 @@ function line(box, name, shown, text) {
   found.textContent = text;
 }
 
+/** What colours and marks mean: shades of the scale, three labels below it, and lines of text by name. */
+export function legendOf(view) {
+  const { store } = view, most = view.most(), texts = {};
+  if (store.sets.size) texts.sets = "ring: node of a job's set · hollow, broken ring: transit node";
+  if (store.faults.length) texts.marks = "red, broken: down · × out of service · letter on a link or node: c corrupts, d drops, t delays, r has less rate";
+  const { shades, labels, title } = view.measure === "difference" ? differences(view, most) : loads(view, most);
+  texts.title = title;
+  return { shades, labels, texts, lines: Object.values(texts) };
+}
+
+function loads(view, most) {
+  const { store, gauge } = view, total = view.measure === "total", title = `${gauge.words(total, store.replayed)}; ${SCALES[gauge.scale]}, up to the busiest link${store.replayed && !total ? " of the busiest moment" : ""}`;
+  const least = gauge.scale === "log" && most ? `≤ ${gauge.text(most / 10 ** DECADES, total)}` : "0";
+  return { shades: view.scale, title, labels: [least, ...[0.5, 1].map(part => (most ? gauge.text(gauge.value(part, most), total) : ""))] };
+}
+
+function differences(view, most) {
+  const { gauge, diverging, comparison } = view;
+  const title = `${gauge.unit === "bytes" ? "bytes of flits" : "flits"} over a link: shown minus reference (${comparison.reference.words}); ${SCALES[gauge.scale]} to both sides`;
+  // The unit stands above.
+  const [less, more] = [-most, most].map(value => (value ? ` ${gauge.signed(value).replace(" flits", "")}` : ""));
+  const labels = [`less${less}`, "same", `more${more}`];
+  return { shades: [...diverging.less.toReversed(), view.colours.idle, view.colours.idle, ...diverging.more], title, labels };
+}
+
 /** Draws what the colours and marks mean. */
 export function legend(view) {
-  const box = document.getElementById("legend"), { store, gauge } = view, total = view.measure === "total", most = store.most(view.measure);
-  line(box, "sets", store.sets.size > 0, "ring: node of a job's set · hollow, broken ring: transit node");
-  line(box, "marks", store.faults.length > 0, "red, broken: down · × out of service · letter on a link or node: c corrupts, d drops, t delays, r has less rate");
-  line(box, "title", true, `${gauge.words(total, store.replayed)}; ${SCALES[gauge.scale]}, up to the busiest link${store.replayed && !total ? " of the busiest moment" : ""}`);
-  document.getElementById("threshold").textContent = view.least ? gauge.text(gauge.value(view.least, most), total) : "0";
+  const box = document.getElementById("legend"), { gauge } = view, total = view.measure === "total", most = view.most();
+  const { shades, labels, texts } = legendOf(view), differs = view.measure === "difference";
+  for (const name of ["sets", "marks", "title"]) line(box, name, name in texts, texts[name] || "");
+  const least = gauge.value(view.least, most);
+  document.getElementById("threshold").textContent = !view.least ? "0" : differs ? gauge.amount(least) : gauge.text(least, total);
   let bar = box.querySelector("canvas");
   if (!bar) {
     bar = document.createElement("canvas");
@@ -88,13 +131,10 @@ export function legend(view) {
     scale.append(...[0, 1, 2].map(() => document.createElement("span")));
     box.append(bar, scale);
   }
-  const pen = bar.getContext("2d"), colours = view.scale;
-  colours.forEach((colour, i) => {
+  const pen = bar.getContext("2d");
+  shades.forEach((colour, i) => {
     pen.fillStyle = colour;
-    pen.fillRect((i * 240) / colours.length, 0, 240 / colours.length + 1, 10);
+    pen.fillRect((i * 240) / shades.length, 0, 240 / shades.length + 1, 10);
   });
-  [...box.querySelectorAll("span")].forEach((label, i) => {
-    const value = gauge.value(i / 2, most);
-    label.textContent = i === 0 && gauge.scale === "log" && most ? `≤ ${gauge.text(most / 10 ** DECADES, total)}` : i === 0 ? "0" : most ? gauge.text(value, total) : "";
-  });
+  [...box.querySelectorAll("span")].forEach((label, i) => { label.textContent = labels[i]; });
 }

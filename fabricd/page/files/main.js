@@ -1,6 +1,6 @@
 // Puts it all together: what comes in, what is pressed, when to draw.
 
-import { Torus } from "./torus.js";
+import { Torus, nodeOf } from "./torus.js";
 import { Store } from "./store.js";
 import { View } from "./view.js";
 import { Panel } from "./panel.js";
@@ -14,6 +14,9 @@ import { Faults } from "./faults.js";
 import { Waits } from "./waits.js";
 import { apply, find, read, write } from "./place.js";
 import { Scenes } from "./scenes.js";
+import { mapControls } from "./map/controls.js";
+import { Comparison } from "./figures/reference.js";
+import { Export } from "./figures/export.js";
 
 const at = id => document.getElementById(id);
 /** Milliseconds between two times that the texts beside the picture are written. */
@@ -36,6 +39,7 @@ async function start() {
   const choose = what => {
     view.chosen = what;
     view.dirty = true;
+    if (what) view.reveal(what.kind === "node" ? what.node : nodeOf(what.link));
     panel.message = "";
     panel.show();
     refresh();
@@ -43,6 +47,8 @@ async function start() {
   };
   const past = new Past(), panel = new Panel(view, store, from, network, past, choose), player = new Player(view, panel, store, past, from);
   panel.player = player;
+  view.comparison = new Comparison(view, panel, player, past, Boolean(from.finished));
+  const exported = new Export(view, player);
   const faults = new Faults(panel, from, network, choose), waits = new Waits(panel, from, choose);
   panel.lists = [faults, waits];
   panel.ends = nodes => faults.ends(nodes);
@@ -60,7 +66,6 @@ async function start() {
   };
   at("about").textContent = `${network.torus ? "torus" : "mesh"} ${network.dims.join("×")}, ${torus.nodes} nodes${network.title ? ` · ${network.title}` : ""}`;
   document.title = `Angara ${network.dims.join("×")}`;
-  at("fourth").hidden = network.dims.length < 4;
   at("trees").parentElement.hidden = Boolean(from.finished);
   if (from.finished) finished(view);
   wire(view, panel, player, network, choose);
@@ -81,7 +86,7 @@ async function start() {
   draw(view, panel, player, state);
   // For whoever looks closer, with the browser's tools.
   const scenes = new Scenes(view, panel, player, network, from, choose);
-  window.angara = { store, view, panel, torus, past, player, faults, waits, scenes };
+  window.angara = { store, view, panel, torus, past, player, faults, waits, scenes, exported };
   await scenes.begin();
 }
 
@@ -157,6 +162,7 @@ function finished(view) {
   view.gauge.unit = "flits";
   at("unit").querySelector("[value=percent]").remove();
   at("measure").hidden = true;
+  document.querySelector("[name=measure][value=now]").parentElement.hidden = true;
   document.querySelector("[name=measure][value=total]").checked = true;
   document.querySelector("[name=paint][value=barriers]").parentElement.hidden = true;
 }
@@ -191,7 +197,7 @@ function draw(view, panel, player, state) {
   let texts = 0, shown = null, before = performance.now();
   const spin = at("spin");
   const frame = now => {
-    if (spin.checked) {
+    if (spin.checked && !view.isMap) {
       view.yaw += 0.004;
       view.dirty = true;
     }
@@ -242,6 +248,7 @@ function wire(view, panel, player, network, choose) {
     }
   }
   for (const name of ["unit", "scale"]) at(name).addEventListener("change", () => { view.gauge[name] = at(name).value; again(); });
+  mapControls(view, again);
   at("idle").addEventListener("change", () => { view.hideIdle = at("idle").checked; again(); });
   at("least").addEventListener("input", () => { view.least = Number(at("least").value); again(); });
   at("trees").addEventListener("change", () => { view.showTrees = at("trees").checked; view.dirty = true; });

@@ -158,12 +158,13 @@ export class Panel {
     const { classes, channels } = (!store.replayed && this.details.get(link)) || { classes: [], channels: [] };
     const kinds = classes.filter(row => row.load.flits > 0).map(row => [row.class, short(row.load.packets), short(row.load.flits), inBytes(row.load.bytes)]);
     const lanes = channels.map(row => [row.vc, `${row.slots} of ${row.of}`, short(row.packets), short(row.flits)]);
-    const faults = this.faultsOf(site);
+    const faults = this.faultsOf(site), compared = this.view.comparison && this.view.comparison.rows(link);
     const chart = make("canvas", { class: "chart" });
     this.fill("chosen", "Link",
       make("p", { class: "big" }, `${this.linkName(link)} → `, this.nodeButton(to)),
       make("p", { class: down ? "bad" : "soft" }, down ? "down" : faults.length ? `up, with ${faults.join(", ")}` : "up"),
       rows(["", store.replayed ? ">so far" : ">total", store.replayed ? ">then" : ">now"], figures),
+      compared ? rows(["compared with the reference", ">"], compared) : null,
       this.from.finished ? null : chart,
       lanes.length ? rows(["channel", ">slots in use", ">packets", ">flits"], lanes) : null,
       kinds.length ? rows(["class", ">packets", ">flits", ">payload"], kinds) : null,
@@ -208,19 +209,19 @@ export class Panel {
 
   /** What a link carries, in the unit that was chosen. */
   carried(link) {
-    return this.view.gauge.text(this.view.value(link), this.view.measure === "total");
+    return this.view.said(link);
   }
 
   showTraffic() {
-    const { store, view } = this, finished = this.from.finished, total = view.measure === "total";
+    const { store, view } = this, finished = this.from.finished, total = view.measure === "total", differs = view.measure === "difference";
     // While the mouse is here, no row moves away from under it.
-    if (!this.over || !this.list.length || this.listed !== `${total} ${store.replayed}`) this.list = store.hottest(view.measure, 6);
-    this.listed = `${total} ${store.replayed}`;
-    const list = this.list.map(link => [this.linkButton(link), this.carried(link), store.replayed ? short(view.value(link)) : total ? inBytes(store.bytes[link]) : `${inBytes(store.byteRate[link])}/s`]);
+    if (!this.over || !this.list.length || this.listed !== `${view.measure} ${store.replayed}`) this.list = view.hottest(6);
+    this.listed = `${view.measure} ${store.replayed}`;
+    const list = this.list.map(link => [this.linkButton(link), this.carried(link), differs ? view.gauge.amount(view.comparison.reference.flits[link]) : store.replayed ? short(view.value(link)) : total ? inBytes(store.bytes[link]) : `${inBytes(store.byteRate[link])}/s`]);
     const chart = make("canvas", { class: "chart", role: "img", "aria-label": "Bytes a second on all links over time" });
-    const none = finished || total ? "No link has carried anything." : store.replayed ? "No link carries anything at this moment." : "No link carries anything now.";
-    this.fill("traffic", total ? "Links that carried most" : store.replayed ? "Links that carry most, then" : "Links that carry most",
-      list.length ? rows(["link", total ? ">carried" : ">load", store.replayed ? ">flits/s" : ">payload"], list) : make("p", { class: "soft" }, none),
+    const none = differs ? "No link differs." : finished || total ? "No link has carried anything." : store.replayed ? "No link carries anything at this moment." : "No link carries anything now.";
+    this.fill("traffic", differs ? "Links that differ most" : total ? "Links that carried most" : store.replayed ? "Links that carry most, then" : "Links that carry most",
+      list.length ? rows(["link", differs ? ">difference" : total ? ">carried" : ">load", differs ? ">reference" : store.replayed ? ">flits/s" : ">payload"], list) : make("p", { class: "soft" }, none),
       finished ? null : chart);
     if (!finished) this.chart(chart, this.past.totals(), "B/s on all links");
   }

@@ -1,6 +1,7 @@
 // Where one is: finding things by name, and an address that leads back.
 
 import { DIRECTIONS, directionOf, linkOf, nodeOf } from "./torus.js";
+import { pairName, pairOf, sliceName, sliceOf } from "./map/layout.js";
 
 /** Finds a node (`1,0,2` or its number), PE (`pe 5`), link (`1,0,2 +X`), job (`job 1` or its name) or host. */
 export function find(words, view, network) {
@@ -34,6 +35,8 @@ const CHOICES = { measure: ["now", "total"], paint: ["jobs", "hosts", "barriers"
 export function read(hash) {
   const given = new URLSearchParams(hash.replace(/^#/, "")), found = {};
   for (const [name, words] of Object.entries(CHOICES)) if (words.includes(given.get(name))) found[name] = given.get(name);
+  // Which pairs and slices there are depends on the torus.
+  if (given.get("view") === "map") found.map = { pair: given.get("pair"), slice: given.get("slice") };
   const numbers = (given.get("camera") || "").split(",").map(Number);
   if (numbers.length === 5 && numbers.every(Number.isFinite)) found.camera = numbers;
   const least = Number(given.get("least"));
@@ -50,8 +53,14 @@ export function read(hash) {
 /** Writes it, without what is as it was. */
 export function write(view, player) {
   const said = new URLSearchParams();
-  for (const name of ["measure", "paint", "fourth"]) if (view[name] !== CHOICES[name][0]) said.set(name, view[name]);
+  for (const name of ["measure", "paint", "fourth"]) if (CHOICES[name].indexOf(view[name]) > 0) said.set(name, view[name]);
   for (const name of ["unit", "scale"]) if (view.gauge[name] !== CHOICES[name][0]) said.set(name, view.gauge[name]);
+  if (view.isMap) {
+    const pair = pairName(view.pair), slice = sliceName(view.torus, view.pair, view.fixed);
+    said.set("view", "map");
+    if (pair !== "xy") said.set("pair", pair);
+    if (slice) said.set("slice", slice);
+  }
   said.set("camera", [view.yaw, view.pitch, view.zoom, ...view.pan].map(v => Number(v.toFixed(3))).join());
   if (view.least) said.set("least", view.least);
   if (view.hideIdle) said.set("idle", "hidden");
@@ -68,6 +77,10 @@ export function apply(found, view, player, network) {
   for (const name of ["measure", "paint", "fourth"]) {
     const input = found[name] && document.querySelector(`input[name=${name}][value=${found[name]}]`);
     if (input && !input.checked && !input.closest("[hidden]")) input.click();
+  }
+  if (found.map) {
+    const pair = pairOf(view.torus, found.map.pair) || [0, 1];
+    view.lay("map", pair, sliceOf(view.torus, pair, found.map.slice) || undefined);
   }
   for (const name of ["unit", "scale"]) if (found[name] && document.querySelector(`#${name} [value=${found[name]}]`)) view.gauge[name] = document.getElementById(name).value = found[name];
   if (found.camera) {

@@ -5,6 +5,18 @@ import { linkOf } from "./torus.js";
 /** Rates are those of so many seconds. */
 const WINDOW = 0.8;
 
+/** Where the largest figures are, largest first; those of 0 do not count. */
+export function largest(figures, count) {
+  const found = [];
+  for (let i = 0; i < figures.length; i++) {
+    if (figures[i] <= 0 || (found.length === count && figures[i] <= figures[found[count - 1]])) continue;
+    found.push(i);
+    found.sort((a, b) => figures[b] - figures[a]);
+    found.length = Math.min(found.length, count);
+  }
+  return found;
+}
+
 export class Store {
   constructor(torus) {
     this.torus = torus;
@@ -114,14 +126,7 @@ export class Store {
 
   /** Links that carry most, first. */
   hottest(measure, count) {
-    const figures = measure === "total" ? this.flits : this.rate, found = [];
-    for (let i = 0; i < figures.length; i++) {
-      if (figures[i] <= 0 || (found.length === count && figures[i] <= figures[found[count - 1]])) continue;
-      found.push(i);
-      found.sort((a, b) => figures[b] - figures[a]);
-      found.length = Math.min(found.length, count);
-    }
-    return found;
+    return largest(measure === "total" ? this.flits : this.rate, count);
   }
 
   /** PEs of each job on a node. */

@@ -1,12 +1,17 @@
 // The picture: a camera around the torus, drawn on a canvas.
 
 import { directionOf, halves, linkOf, nodeOf, places, DIRECTIONS } from "./torus.js";
-import { scale, grounds, named, BUCKETS } from "./colours.js";
+import { diverging, scale, grounds, named, BUCKETS } from "./colours.js";
+import { largest } from "./store.js";
+import { mapOf } from "./map/layout.js";
+import { FOOT, mapCompass, mapTitles } from "./map/drawn.js";
 
 /** From so many nodes on they are drawn as squares, without order. */
 const MANY = 600;
 const PULSE = 700;
-const HIDDEN = 255;
+export const HIDDEN = 255;
+/** The bucket of links that do not work; above it are those that carry less than the reference. */
+const DOWN = BUCKETS + 1;
 /** Kinds of faults that leave a link or node up, and the letter of each. */
 const LETTERS = { corrupt: "c", drop: "d", delay: "t", jitter: "t", rate: "r" };
 const FOV = 0.42;
@@ -33,6 +38,11 @@ export class View {
     this.measure = "now";
     this.paint = "jobs";
     this.fourth = "unfolded";
+    // In space, or laid flat: maps of a pair of dimensions, of all places in the others or of those that are fixed.
+    this.layout = "torus";
+    this.pair = [0, 1];
+    this.fixed = [null, null, null, null];
+    this.laid = () => {};
     this.showTrees = false;
     // Links below this part of the scale are not drawn.
     this.least = 0;
@@ -49,6 +59,8 @@ export class View {
     // What others draw on top.
     this.overlays = [];
     this.dead = new Set();
+    // What links are compared with, if anything is held.
+    this.comparison = null;
     this.setTheme("dark");
     this.fold("unfolded");
   }
@@ -57,20 +69,57 @@ export class View {
     this.theme = theme;
     this.colours = grounds(theme);
     this.scale = scale(theme);
+    this.diverging = diverging(theme);
     this.dirty = true;
   }
 
   fold(fourth) {
     this.fourth = fourth;
-    const { at, radius, tall, wide, deep } = places(this.torus, fourth);
-    this.at = at;
-    this.radius = radius;
-    this.extent = { tall, wide, deep };
-    this.half = halves(this.torus, fourth, at);
+    if (this.layout === "map") {
+      const { width, height } = this.canvas;
+      this.map = mapOf(this.torus, this.pair, this.fixed, width / Math.max(1, height - FOOT * (this.ratio || 1)));
+      this.at = this.map.at;
+      this.half = this.map.half;
+      this.radius = 1;
+    } else {
+      const { at, radius, tall, wide, deep } = places(this.torus, fourth);
+      this.at = at;
+      this.radius = radius;
+      this.extent = { tall, wide, deep };
+      this.half = halves(this.torus, fourth, at);
+    }
     this.screen = new Float32Array(this.half.links.length * 4);
     this.nodeScreen = new Float32Array(this.torus.nodes * 3);
     this.buckets = new Uint8Array(this.half.links.length);
     this.dirty = true;
+  }
+
+  get isMap() {
+    return this.layout === "map";
+  }
+
+  /** Another layout, or a map of another pair, with all slices unless some are fixed. */
+  lay(layout, pair = this.pair, fixed = [null, null, null, null]) {
+    this.layout = layout;
+    this.pair = pair;
+    this.fixed = fixed;
+    this.whole();
+    this.fold(this.fourth);
+    this.laid();
+  }
+
+  /** One slice of a dimension, or all (null). */
+  slice(d, place) {
+    const fixed = this.fixed.slice();
+    fixed[d] = place;
+    this.lay("map", this.pair, fixed);
+  }
+
+  /** Shows the slice that a node is in. */
+  reveal(node) {
+    if (!this.isMap || !Number.isNaN(this.at[3 * node])) return;
+    const at = this.torus.coords(node);
+    this.lay("map", this.pair, this.fixed.map((place, d) => (place === null ? null : at[d])));
   }
 
   resize() {
@@ -81,6 +130,7 @@ export class View {
       this.canvas.height = high;
     }
     this.ratio = ratio;
+    if (this.isMap) this.fold(this.fourth);
     this.dirty = true;
   }
 
@@ -92,6 +142,7 @@ export class View {
 
   /** Everything is turned, then seen from far enough that it fits. */
   project() {
+    if (this.isMap) return this.flat();
     const { canvas, at, half, screen, nodeScreen } = this;
     const cy = Math.cos(this.yaw), sy = Math.sin(this.yaw), cp = Math.cos(this.pitch), sp = Math.sin(this.pitch);
     const far = this.radius / Math.sin(FOV / 2);
@@ -119,20 +170,77 @@ export class View {
     }
   }
 
-  /** 0: idle, 1 to BUCKETS: from little to much. */
+  /** A map fits above the legend. */
+  flat() {
+    const { canvas, at, half, screen, nodeScreen, ratio, map } = this, high = Math.max(1, canvas.height - FOOT * ratio);
+    this.unit = Math.min(canvas.width / map.wide, high / map.tall) * 0.97 * this.zoom;
+    const [ox, oy] = [canvas.width / 2 + this.pan[0] * ratio, high / 2 + this.pan[1] * ratio];
+    this.origin = [ox, oy];
+    for (let n = 0; n < 3 * this.torus.nodes; n += 3) {
+      nodeScreen[n] = ox + at[n] * this.unit;
+      nodeScreen[n + 1] = oy + at[n + 1] * this.unit;
+      nodeScreen[n + 2] = 0;
+    }
+    for (let i = 0, e = 0; i < half.links.length; i++, e += 6) {
+      screen[4 * i] = ox + half.ends[e] * this.unit;
+      screen[4 * i + 1] = oy + half.ends[e + 1] * this.unit;
+      screen[4 * i + 2] = ox + half.ends[e + 3] * this.unit;
+      screen[4 * i + 3] = oy + half.ends[e + 4] * this.unit;
+    }
+  }
+
+  /** 0: idle, 1 to BUCKETS: from little to much, as much above DOWN: from little less to much less. */
   bucket(value, most) {
-    return value > 0 && most > 0 ? 1 + Math.min(BUCKETS - 1, Math.floor(BUCKETS * this.gauge.part(value, most))) : 0;
+    const size = Math.abs(value);
+    if (!(size > 0 && most > 0)) return 0;
+    return (value < 0 ? DOWN + 1 : 1) + Math.min(BUCKETS - 1, Math.floor(BUCKETS * this.gauge.part(size, most)));
+  }
+
+  /** The bucket in which a link is drawn. */
+  bucketOf(link, most) {
+    if (this.store.down.size && this.store.down.has(link)) return DOWN;
+    const value = this.value(link);
+    return this.isHidden(value, most) ? HIDDEN : this.bucket(value, most);
+  }
+
+  /** The colour of a bucket. */
+  shade(bucket) {
+    if (bucket === 0) return this.colours.idle;
+    if (bucket === DOWN) return this.colours.bad;
+    if (bucket > DOWN) return this.diverging.less[bucket - DOWN - 1];
+    return (this.measure === "difference" ? this.diverging.more : this.scale)[bucket - 1];
+  }
+
+  /** How wide links of a bucket are drawn, among others. */
+  thick(bucket) {
+    if (bucket === 0) return 0.5;
+    return bucket === DOWN ? 1.2 : 0.8 + 0.9 * ((bucket > DOWN ? bucket - DOWN : bucket) / BUCKETS);
+  }
+
+  /** The largest of what links show. */
+  most() {
+    return this.measure === "difference" ? this.comparison.most : this.store.most(this.measure);
+  }
+
+  /** Links that show most, first. */
+  hottest(count) {
+    return this.measure === "difference" ? largest(this.comparison.differences.map(Math.abs), count) : this.store.hottest(this.measure, count);
+  }
+
+  /** What a link shows, in words. */
+  said(link) {
+    const value = this.value(link);
+    return this.measure === "difference" ? this.gauge.signed(value) : this.gauge.text(value, this.measure === "total");
   }
 
   value(link) {
+    if (this.measure === "difference") return this.comparison.of(link);
     return this.measure === "total" ? this.store.flits[link] : this.store.rate[link];
   }
 
   /** The colour a link has now. */
   colourOf(link) {
-    if (this.store.down.has(link)) return this.colours.bad;
-    const bucket = this.bucket(this.value(link), this.store.most(this.measure));
-    return bucket ? this.scale[bucket - 1] : this.colours.idle;
+    return this.shade(this.store.down.has(link) ? DOWN : this.bucket(this.value(link), this.most()));
   }
 
   nodeColour(node) {
@@ -178,6 +286,7 @@ export class View {
     this.turning = camera !== this.camera && this.torus.nodes > MANY;
     this.camera = camera;
     this.dirty = this.turning;
+    if (this.comparison) this.comparison.renew();
     this.project();
     pen.fillStyle = colours.ground;
     pen.fillRect(0, 0, canvas.width, canvas.height);
@@ -185,7 +294,9 @@ export class View {
     this.drawLinks();
     if (this.showTrees) this.drawTrees();
     this.drawNodes();
-    this.drawAxes();
+    if (this.isMap) mapTitles(this);
+    if (this.isMap) mapCompass(this);
+    else this.drawAxes();
     this.drawPulses(now);
     this.drawChosen();
     this.drawMarks();
@@ -197,20 +308,17 @@ export class View {
   }
 
   drawLinks() {
-    const { pen, half, screen, store, buckets } = this, count = half.links.length;
-    const most = store.most(this.measure), used = new Uint32Array(BUCKETS + 2), down = BUCKETS + 1;
+    const { pen, half, screen, buckets } = this, count = half.links.length;
+    const most = this.most(), used = new Uint32Array(DOWN + BUCKETS + 1);
     for (let i = 0; i < count; i++) {
-      const link = half.links[i];
-      const isDown = store.down.size && store.down.has(link), value = isDown ? 0 : this.value(link);
-      const b = isDown ? down : this.isHidden(value, most) ? HIDDEN : this.bucket(value, most);
+      const b = this.bucketOf(half.links[i], most);
       buckets[i] = b;
       if (b === HIDDEN) continue;
       used[b]++;
     }
-    const thin = Math.max(0.6, Math.min(5 * this.ratio, this.unit * 0.055));
-    const wide = b => b === 0 ? Math.max(1, thin * 0.5) : b === down ? thin * 1.2 : thin * (0.8 + 0.9 * (b / BUCKETS));
+    const thin = Math.max(0.6, Math.min(5 * this.ratio, this.unit * (this.isMap ? 0.085 : 0.055)));
     pen.lineCap = this.torus.nodes > MANY ? "butt" : "round";
-    for (let b = 0; b <= down; b++) {
+    for (let b = 0; b < used.length; b++) {
       if (!used[b]) continue;
       pen.beginPath();
       for (let i = 0; i < count; i++) {
@@ -218,9 +326,9 @@ export class View {
         pen.moveTo(screen[4 * i], screen[4 * i + 1]);
         pen.lineTo(screen[4 * i + 2], screen[4 * i + 3]);
       }
-      pen.lineWidth = this.turning ? 1 : wide(b);
-      pen.strokeStyle = b === 0 ? this.colours.idle : b === down ? this.colours.bad : this.scale[b - 1];
-      if (b === down) pen.setLineDash([thin * 1.6, thin * 2]);
+      pen.lineWidth = this.turning ? 1 : Math.max(b ? 0 : 1, thin * this.thick(b));
+      pen.strokeStyle = this.shade(b);
+      if (b === DOWN) pen.setLineDash([thin * 1.6, thin * 2]);
       pen.stroke();
       pen.setLineDash([]);
     }
@@ -228,7 +336,8 @@ export class View {
 
   /** Not to be drawn: idle, or below what was chosen. */
   isHidden(value, most) {
-    return (this.hideIdle && !(value > 0)) || (this.least > 0 && this.gauge.part(value, most) < this.least);
+    const size = Math.abs(value);
+    return (this.hideIdle && !(size > 0)) || (this.least > 0 && this.gauge.part(size, most) < this.least);
   }
 
   /** A node that no job has anything on, and that works. */
@@ -335,6 +444,7 @@ export class View {
   }
 
   nodeSize() {
+    if (this.isMap) return Math.max(0.8, this.unit * 0.26);
     const most = this.torus.nodes > MANY ? 0.06 : this.fourth === "nested" && this.torus.dims.length > 3 ? 0.09 : 0.17;
     return Math.max(1.4, this.unit * most);
   }
@@ -362,16 +472,14 @@ export class View {
     for (const n of order) {
       if (this.hideIdle && this.isIdle(n)) continue;
       const x = nodeScreen[3 * n], y = nodeScreen[3 * n + 1], r = size * (1 - 0.22 * (nodeScreen[3 * n + 2] / this.radius));
-      pen.beginPath();
-      pen.arc(x, y, r, 0, 7);
+      this.outline(x, y, r);
       const isDead = this.dead.has(n), jobs = this.paint === "jobs" && this.jobsOf && this.jobsOf.get(n);
       pen.fillStyle = isDead ? this.colours.ground : this.nodeColour(n);
       pen.fill();
       if (!isDead && jobs && jobs.length > 1) this.drawShares(jobs, x, y, r);
       pen.lineWidth = Math.max(1, r * 0.12);
       pen.strokeStyle = isDead ? this.colours.bad : this.colours.ground;
-      pen.beginPath();
-      pen.arc(x, y, r, 0, 7);
+      this.outline(x, y, r);
       pen.stroke();
       const member = this.setOf && this.setOf.get(n);
       if (member) this.drawMember(member, x, y, r * 1.22);
@@ -384,15 +492,24 @@ export class View {
     }
   }
 
-  /** A node that several jobs have PEs on has a sector for each. */
+  /** A node that several jobs have PEs on has a sector for each, a cell of a map a stripe. */
   drawShares(jobs, x, y, r) {
+    const { pen } = this, part = 1 / jobs.length;
     jobs.forEach((job, i) => {
-      this.pen.beginPath();
-      this.pen.moveTo(x, y);
-      this.pen.arc(x, y, r, (2 * Math.PI * i) / jobs.length, (2 * Math.PI * (i + 1)) / jobs.length);
-      this.pen.fillStyle = named(job);
-      this.pen.fill();
+      pen.beginPath();
+      pen.moveTo(x, y);
+      if (this.isMap) pen.rect(x - r + 2 * r * i * part, y - r, 2 * r * part, 2 * r);
+      else pen.arc(x, y, r, 2 * Math.PI * i * part, 2 * Math.PI * (i + 1) * part);
+      pen.fillStyle = named(job);
+      pen.fill();
     });
+  }
+
+  /** The path of a node: a ball, or a cell of a map. */
+  outline(x, y, r) {
+    this.pen.beginPath();
+    if (this.isMap) this.pen.rect(x - r, y - r, 2 * r, 2 * r);
+    else this.pen.arc(x, y, r, 0, 7);
   }
 
   /** Nodes of a set have a ring in their job's colour; one that only passes packets on has a broken one, and is hollow. */
@@ -415,8 +532,7 @@ export class View {
   }
 
   ring(x, y, r, colour, wide = 1.6) {
-    this.pen.beginPath();
-    this.pen.arc(x, y, r, 0, 7);
+    this.outline(x, y, r);
     this.pen.lineWidth = wide * this.ratio;
     this.pen.strokeStyle = colour;
     this.pen.stroke();
@@ -463,18 +579,19 @@ export class View {
   where(what) {
     if (what.kind === "node") return [this.nodeScreen[3 * what.node] / this.ratio, this.nodeScreen[3 * what.node + 1] / this.ratio];
     const i = this.indexOf(what.link), s = this.screen;
-    const part = 0.6;
+    const part = this.isMap ? 0.8 : 0.6;
     return [0, 1].map(k => (s[4 * i + k] * (1 - part) + s[4 * i + 2 + k] * part) / this.ratio);
   }
 
   /** The node or link at a place of the canvas. */
   pick(px, py) {
     const x = px * this.ratio, y = py * this.ratio, { nodeScreen, screen, half } = this;
-    const reach = this.nodeSize() + 3 * this.ratio;
+    // Links of a map are short: what is outside a cell is a link.
+    const reach = this.nodeSize() + (this.isMap ? 0 : 3 * this.ratio);
     let best = null, nearest = Infinity;
     for (let n = 0; n < this.torus.nodes; n++) {
       const away = Math.hypot(nodeScreen[3 * n] - x, nodeScreen[3 * n + 1] - y);
-      if (away > reach || (this.hideIdle && this.isIdle(n))) continue;
+      if (!(away <= reach) || (this.hideIdle && this.isIdle(n))) continue;
       const rank = nodeScreen[3 * n + 2] + away / 1e3;
       if (rank < nearest) [nearest, best] = [rank, { kind: "node", node: n }];
     }
