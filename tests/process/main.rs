@@ -8,6 +8,7 @@
 
 mod badinput;
 mod browser;
+mod browser_map;
 mod build;
 mod capture;
 mod cluster;

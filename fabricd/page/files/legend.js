@@ -111,7 +111,7 @@ function differences(view, most) {
   // The unit stands above.
   const [less, more] = [-most, most].map(value => (value ? ` ${gauge.signed(value).replace(" flits", "")}` : ""));
   const labels = [`less${less}`, "same", `more${more}`];
-  return { shades: [...diverging.less.toReversed(), view.colours.idle, view.colours.idle, ...diverging.more], title, labels };
+  return { shades: [...diverging.less.slice().reverse(), view.colours.idle, view.colours.idle, ...diverging.more], title, labels };
 }
 
 /** Draws what the colours and marks mean. */

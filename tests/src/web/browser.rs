@@ -5,12 +5,14 @@ use crate::process::{Running, Test, poll_until};
 use crate::tools;
 use serde_json::{Value, json};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
 
 /// A window of a browser without a screen.
 pub struct Browser {
     driver: Running,
     at: SocketAddr,
     session: String,
+    downloads: PathBuf,
 }
 
 impl Browser {
@@ -37,11 +39,12 @@ impl Browser {
             &format!("--window-size={},{}", size.0, size.1),
             &format!("--user-data-dir={}", test.file("profile").display()),
         ];
+        let downloads = test.file("downloads");
         let wanted = json!({ "capabilities": { "alwaysMatch": {
-            "goog:chromeOptions": { "args": args },
+            "goog:chromeOptions": { "args": args, "prefs": { "download.default_directory": downloads } },
             "goog:loggingPrefs": { "browser": "ALL" },
         } } });
-        let mut browser = Browser { driver, at, session: String::new() };
+        let mut browser = Browser { driver, at, session: String::new(), downloads };
         let made = browser.ask("POST", "/session", &wanted);
         browser.session = format!("/session/{}", made["sessionId"].as_str().unwrap_or_else(|| panic!("{made}")));
         Some(browser)
@@ -98,6 +101,25 @@ impl Browser {
         let at = self.eval(&script);
         let number = |i: usize| at[i].as_f64().unwrap_or_else(|| panic!("{selector} is nowhere: {}", self.text()));
         (number(0), number(1))
+    }
+
+    /// Chooses a file for an input of the page.
+    pub fn choose_file(&self, selector: &str, file: &Path) {
+        let found = self.ask("POST", "/element", &json!({ "using": "css selector", "value": selector }));
+        let id = found.as_object().and_then(|all| all.values().next()).and_then(Value::as_str).expect("an element");
+        self.ask("POST", &format!("/element/{id}/value"), &json!({ "text": file }));
+    }
+
+    /// The file with this ending that the page has had saved: its name, and what is in it.
+    pub fn saved(&self, ending: &str) -> (String, Vec<u8>) {
+        let find = || {
+            let files = std::fs::read_dir(&self.downloads).ok()?;
+            files.flatten().map(|file| file.path()).find(|path| path.extension().is_some_and(|end| end == ending))
+        };
+        assert!(poll_until(|| find().is_some()), "no {ending} is saved; {}", self.complaints());
+        let path = find().expect("it was there");
+        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+        (name, std::fs::read(path).expect("a file"))
     }
 
     /// All text of the page.
