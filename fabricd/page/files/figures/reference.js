@@ -85,8 +85,10 @@ export class Comparison {
   }
 
   hold() {
+    // It would differ from itself alone.
+    if (this.finished) return;
     const { player, past } = this, job = player.at !== null && player.job !== null && past.jobs.find(one => one.job === player.job);
-    const what = job ? `job ${job.job}, ${job.name}, up to ${part("clock").textContent}` : player.at !== null ? `the past, up to ${part("clock").textContent}` : this.finished ? "this run" : "all up to now";
+    const what = job ? `job ${job.job}, ${job.name}, up to ${part("clock").textContent}` : player.at !== null ? `the past, up to ${part("clock").textContent}` : "all up to now";
     this.put(this.totals(), `${what}, held at ${new Date().toTimeString().slice(0, 8)}`);
   }
 
@@ -151,8 +153,9 @@ export class Comparison {
     const { reference } = this, label = document.querySelector("[name=measure][value=difference]").parentElement;
     label.hidden = !reference;
     if (this.finished) part("measure").hidden = !reference;
+    part("hold").hidden = this.finished;
     part("forget").hidden = !reference;
-    part("held").textContent = reference ? `${reference.words}: ${short(reference.sum)} flits on all links. Choose “difference” above (D).` : "Hold what links have carried, and see how they differ later.";
+    part("held").textContent = reference ? `${reference.words}: ${short(reference.sum)} flits on all links. Choose “difference” above (D).` : this.finished ? "Choose the report of another run, and see how links differ." : "Hold what links have carried, and see how they differ later.";
     part("refused").textContent = message;
     part("refused").hidden = !message;
   }
