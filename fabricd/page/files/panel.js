@@ -24,8 +24,10 @@ function swatch(colour) {
 
 function rows(head, list) {
   const cell = (kind, text, i) => make(kind, { class: head[i].startsWith(">") ? "n" : undefined }, text);
-  const top = make("tr", {}, ...head.map((text, i) => cell("th", text.replace(/^>/, ""), i)));
-  return make("table", {}, make("thead", {}, top), make("tbody", {}, ...list.map(row => make("tr", {}, ...row.map((text, i) => cell("td", text, i))))));
+  // A column that explains itself has no head; to whoever hears the page, an empty one would be a riddle.
+  const isBare = text => text === "" || text === ">";
+  const top = head.every(isBare) ? null : make("thead", {}, make("tr", {}, ...head.map((text, i) => cell(isBare(text) ? "td" : "th", text.replace(/^>/, ""), i))));
+  return make("table", {}, top, make("tbody", {}, ...list.map(row => make("tr", {}, ...row.map((text, i) => cell("td", text, i))))));
 }
 
 /** Seconds of the present that charts show. */
