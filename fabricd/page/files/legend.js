@@ -76,6 +76,8 @@ export function legend(view) {
   const box = document.getElementById("legend"), { store, gauge } = view, total = view.measure === "total", most = store.most(view.measure);
   line(box, "sets", store.sets.size > 0, "ring: node of a job's set · hollow, broken ring: transit node");
   line(box, "marks", store.faults.length > 0, "red, broken: down · × out of service · letter on a link or node: c corrupts, d drops, t delays, r has less rate");
+  const group = view.dense.shown(), cube = group ? view.torus.dims.slice(0, 3).map(size => Math.min(size, group.factor)).join("×") : "";
+  line(box, "groups", Boolean(group), `from afar: a line stands for ${cube} nodes' links of a direction, and shows the busiest; zoom in to see each`);
   line(box, "title", true, `${gauge.words(total, store.replayed)}; ${SCALES[gauge.scale]}, up to the busiest link${store.replayed && !total ? " of the busiest moment" : ""}`);
   document.getElementById("threshold").textContent = view.least ? gauge.text(gauge.value(view.least, most), total) : "0";
   let bar = box.querySelector("canvas");

@@ -1,12 +1,12 @@
 // The picture: a camera around the torus, drawn on a canvas.
 
 import { directionOf, halves, linkOf, nodeOf, places, DIRECTIONS } from "./torus.js";
-import { scale, grounds, named, BUCKETS } from "./colours.js";
+import { scale, grounds, named, BUCKETS, HIDDEN } from "./colours.js";
+import { Dense } from "./dense.js";
 
 /** From so many nodes on they are drawn as squares, without order. */
 const MANY = 600;
 const PULSE = 700;
-const HIDDEN = 255;
 /** Kinds of faults that leave a link or node up, and the letter of each. */
 const LETTERS = { corrupt: "c", drop: "d", delay: "t", jitter: "t", rate: "r" };
 const FOV = 0.42;
@@ -49,6 +49,7 @@ export class View {
     // What others draw on top.
     this.overlays = [];
     this.dead = new Set();
+    this.dense = new Dense(this);
     this.setTheme("dark");
     this.fold("unfolded");
   }
@@ -70,6 +71,7 @@ export class View {
     this.screen = new Float32Array(this.half.links.length * 4);
     this.nodeScreen = new Float32Array(this.torus.nodes * 3);
     this.buckets = new Uint8Array(this.half.links.length);
+    this.dense.folded();
     this.dirty = true;
   }
 
@@ -109,12 +111,16 @@ export class View {
       out[o + 1] = oy - y2 * near;
       return z2;
     };
+    this.put = put;
     for (let n = 0; n < this.torus.nodes; n++) {
       nodeScreen[3 * n + 2] = put(at[3 * n], at[3 * n + 1], at[3 * n + 2], nodeScreen, 3 * n);
     }
-    const ends = half.ends;
-    for (let i = 0, e = 0; i < half.links.length; i++, e += 6) {
-      put(ends[e], ends[e + 1], ends[e + 2], screen, 4 * i);
+    const { ends, links } = half;
+    for (let i = 0, e = 0; i < links.length; i++, e += 6) {
+      // It begins at its node.
+      const node = 3 * nodeOf(links[i]);
+      screen[4 * i] = nodeScreen[node];
+      screen[4 * i + 1] = nodeScreen[node + 1];
       put(ends[e + 3], ends[e + 4], ends[e + 5], screen, 4 * i + 2);
     }
   }
@@ -175,16 +181,19 @@ export class View {
     const camera = [this.yaw, this.pitch, this.zoom, ...this.pan, canvas.width, canvas.height].join();
     // Wide lines take the browser several times as long as hairlines. Where there are many they wait until the picture
     // stands still, and it turns smoothly.
-    this.turning = camera !== this.camera && this.torus.nodes > MANY;
+    this.project();
+    this.turning = camera !== this.camera && this.torus.nodes > MANY && !this.dense.fits();
     this.camera = camera;
     this.dirty = this.turning;
-    this.project();
     pen.fillStyle = colours.ground;
     pen.fillRect(0, 0, canvas.width, canvas.height);
     this.readFaults();
-    this.drawLinks();
+    const isDense = this.torus.nodes > MANY && this.dense.fits();
+    if (isDense) this.dense.draw();
+    else this.drawLinks();
     if (this.showTrees) this.drawTrees();
-    this.drawNodes();
+    if (!isDense) this.drawNodes();
+    else if (this.setOf) this.drawMembers();
     this.drawAxes();
     this.drawPulses(now);
     this.drawChosen();
@@ -196,19 +205,33 @@ export class View {
     canvas.dataset.ms = this.spent.toFixed(2);
   }
 
-  drawLinks() {
-    const { pen, half, screen, store, buckets } = this, count = half.links.length;
-    const most = store.most(this.measure), used = new Uint32Array(BUCKETS + 2), down = BUCKETS + 1;
-    for (let i = 0; i < count; i++) {
+  /** Finds the bucket of each link; the one after the last is that of links that are down. */
+  sortLinks() {
+    const { half, store, buckets } = this, most = store.most(this.measure), down = BUCKETS + 1;
+    for (let i = 0; i < buckets.length; i++) {
       const link = half.links[i];
       const isDown = store.down.size && store.down.has(link), value = isDown ? 0 : this.value(link);
-      const b = isDown ? down : this.isHidden(value, most) ? HIDDEN : this.bucket(value, most);
-      buckets[i] = b;
-      if (b === HIDDEN) continue;
-      used[b]++;
+      buckets[i] = isDown ? down : this.isHidden(value, most) ? HIDDEN : this.bucket(value, most);
     }
-    const thin = Math.max(0.6, Math.min(5 * this.ratio, this.unit * 0.055));
-    const wide = b => b === 0 ? Math.max(1, thin * 0.5) : b === down ? thin * 1.2 : thin * (0.8 + 0.9 * (b / BUCKETS));
+  }
+
+  /** Pixels that a line with hardly any load is wide. */
+  thin() {
+    return Math.max(0.6, Math.min(5 * this.ratio, this.unit * 0.055));
+  }
+
+  /** Colour and width of the lines of a bucket. */
+  lineOf(b) {
+    const thin = this.thin();
+    if (b === 0) return [this.colours.idle, Math.max(1, thin * 0.5)];
+    if (b > BUCKETS) return [this.colours.bad, thin * 1.2];
+    return [this.scale[b - 1], thin * (0.8 + 0.9 * (b / BUCKETS))];
+  }
+
+  drawLinks() {
+    const { pen, screen, buckets } = this, count = buckets.length, used = new Uint32Array(BUCKETS + 2), down = BUCKETS + 1;
+    this.sortLinks();
+    for (const b of buckets) if (b !== HIDDEN) used[b]++;
     pen.lineCap = this.torus.nodes > MANY ? "butt" : "round";
     for (let b = 0; b <= down; b++) {
       if (!used[b]) continue;
@@ -218,12 +241,19 @@ export class View {
         pen.moveTo(screen[4 * i], screen[4 * i + 1]);
         pen.lineTo(screen[4 * i + 2], screen[4 * i + 3]);
       }
-      pen.lineWidth = this.turning ? 1 : wide(b);
-      pen.strokeStyle = b === 0 ? this.colours.idle : b === down ? this.colours.bad : this.scale[b - 1];
-      if (b === down) pen.setLineDash([thin * 1.6, thin * 2]);
+      const [colour, wide] = this.lineOf(b);
+      pen.lineWidth = this.turning ? 1 : wide;
+      pen.strokeStyle = colour;
+      if (b === down) this.dash();
       pen.stroke();
       pen.setLineDash([]);
     }
+  }
+
+  /** What is down is a broken line. */
+  dash() {
+    const thin = this.thin();
+    this.pen.setLineDash([thin * 1.6, thin * 2]);
   }
 
   /** Not to be drawn: idle, or below what was chosen. */
@@ -353,7 +383,7 @@ export class View {
         pen.fillStyle = colour;
         for (const n of nodes) pen.fillRect(nodeScreen[3 * n] - size, nodeScreen[3 * n + 1] - size, 2 * size, 2 * size);
       }
-      if (this.setOf) for (const [n, member] of this.setOf) this.drawMember(member, nodeScreen[3 * n], nodeScreen[3 * n + 1], size * 1.7);
+      if (this.setOf) this.drawMembers();
       return;
     }
     const order = Array.from({ length: torus.nodes }, (_, n) => n).sort((a, b) => nodeScreen[3 * b + 2] - nodeScreen[3 * a + 2]);
@@ -382,6 +412,11 @@ export class View {
       pen.font = `600 ${Math.round(Math.min((r * 2.4) / Math.max(2.4, text.length), 14 * this.ratio))}px system-ui, 'DejaVu Sans', sans-serif`;
       pen.fillText(text, x, y + r * 0.06);
     }
+  }
+
+  drawMembers() {
+    const size = this.nodeSize() * 1.7, { nodeScreen } = this;
+    for (const [n, member] of this.setOf) this.drawMember(member, nodeScreen[3 * n], nodeScreen[3 * n + 1], size);
   }
 
   /** A node that several jobs have PEs on has a sector for each. */
@@ -480,9 +515,12 @@ export class View {
     }
     if (best) return best;
     let least = 7 * this.ratio;
-    for (let i = 0; i < half.links.length; i++) {
-      if (this.buckets[i] === HIDDEN) continue;
-      const ax = screen[4 * i], ay = screen[4 * i + 1], dx = screen[4 * i + 2] - ax, dy = screen[4 * i + 3] - ay;
+    // Of a group it is the busiest.
+    const group = this.dense.shown(), lines = group ? group.screen : screen;
+    for (let k = 0; k < lines.length / 4; k++) {
+      const i = group ? group.top[k] : k;
+      if (i < 0 || this.buckets[i] === HIDDEN) continue;
+      const ax = lines[4 * k], ay = lines[4 * k + 1], dx = lines[4 * k + 2] - ax, dy = lines[4 * k + 3] - ay;
       const part = Math.max(0, Math.min(1, ((x - ax) * dx + (y - ay) * dy) / (dx * dx + dy * dy || 1)));
       const away = Math.hypot(ax + part * dx - x, ay + part * dy - y);
       if (away < least) [least, best] = [away, { kind: "link", link: half.links[i] }];

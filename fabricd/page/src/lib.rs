@@ -30,6 +30,8 @@ pub const FILES: &[File] = &[
     file("torus.js", SCRIPT, include_str!("../files/torus.js")),
     file("colours.js", SCRIPT, include_str!("../files/colours.js")),
     file("store.js", SCRIPT, include_str!("../files/store.js")),
+    file("raster.js", SCRIPT, include_str!("../files/raster.js")),
+    file("dense.js", SCRIPT, include_str!("../files/dense.js")),
     file("view.js", SCRIPT, include_str!("../files/view.js")),
     file("chart.js", SCRIPT, include_str!("../files/chart.js")),
     file("past.js", SCRIPT, include_str!("../files/past.js")),
