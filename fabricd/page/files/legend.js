@@ -58,6 +58,12 @@ export function percent(part) {
   return `${value >= 1e-6 ? value.toFixed(Math.max(0, 1 - Math.floor(Math.log10(value)))) : value.toExponential(0)} %`;
 }
 
+/** Numbers of phases that are told apart in words. */
+const PHASES = 6;
+const WAYS = {
+  up: "from child to parent, as sums went last", down: "from parent to child, as broadcasts went last",
+  both: "sums to the root, broadcasts from it", unused: "towards the root, nothing has gone yet",
+};
 const SCALES = { root: "square root", linear: "linear", log: `logarithm, ${DECADES} powers of ten` };
 
 function line(box, name, shown, text) {
@@ -71,9 +77,24 @@ function line(box, name, shown, text) {
   found.textContent = text;
 }
 
+/** Marks with a colour and a text each. */
+function keyed(box, name, shown, marks) {
+  line(box, name, shown, "");
+  for (const [colour, text] of shown ? marks : []) {
+    const mark = document.createElement("i");
+    mark.className = "swatch";
+    mark.style.background = colour;
+    box.querySelector(`.${name}`).append(mark, `${text}  `);
+  }
+}
+
 /** Draws what the colours and marks mean. */
 export function legend(view) {
   const box = document.getElementById("legend"), { store, gauge } = view, total = view.measure === "total", most = store.most(view.measure);
+  const marks = [...view.phaseColours()].slice(0, PHASES).map(([phases, colour]) => [colour, `latest barrier in ${phases} phases`]);
+  keyed(box, "phases", view.paint === "barriers", [[view.colours.node, "no barrier yet"], ...marks]);
+  const ways = new Set(store.trees.map(({ tree }) => { const way = store.ways.get(tree); return !way ? "unused" : way.up && way.down ? "both" : way.up ? "up" : "down"; }));
+  line(box, "trees", view.showTrees && store.trees.length > 0, `broken lines: trees · ring: root · arrows: ${[...ways].map(way => WAYS[way]).join("; ")}`);
   line(box, "sets", store.sets.size > 0, "ring: node of a job's set · hollow, broken ring: transit node");
   line(box, "marks", store.faults.length > 0, "red, broken: down · × out of service · letter on a link or node: c corrupts, d drops, t delays, r has less rate");
   const group = view.dense.shown(), cube = group ? view.torus.dims.slice(0, 3).map(size => Math.min(size, group.factor)).join("×") : "";

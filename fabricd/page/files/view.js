@@ -1,6 +1,6 @@
 // The picture: a camera around the torus, drawn on a canvas.
 
-import { directionOf, halves, linkOf, nodeOf, places, DIRECTIONS } from "./torus.js";
+import { halves, linkOf, nodeOf, places, DIRECTIONS } from "./torus.js";
 import { scale, grounds, named, BUCKETS, HIDDEN } from "./colours.js";
 import { Dense } from "./dense.js";
 
@@ -142,15 +142,29 @@ export class View {
   }
 
   nodeColour(node) {
-    if (this.paint === "barriers") {
-      return this.store.barriers[node] > 0 ? this.scale[Math.min(BUCKETS - 1, 4 + this.store.phases[node] * 3)] : this.colours.node;
-    }
+    if (this.paint === "barriers") return this.store.barriers[node] > 0 ? this.phaseColour(this.store.phases[node]) : this.colours.node;
     if (this.dead && this.dead.has(node)) return this.colours.bad;
     if (this.owners && this.paint === "hosts") return named(this.owners[node]);
     if (this.paint === "hosts") return named(0);
     const member = this.setOf && this.setOf.get(node), job = this.jobOf && this.jobOf.get(node);
     if (member && member.transit) return this.colours.elsewhere;
     return job === undefined ? this.colours.node : named(job);
+  }
+
+  /** Colours of barriers by how many phases they took, as far apart as they are few. */
+  phaseColours() {
+    const { store } = this;
+    if (this.phased && this.phased.of === store && this.phased.changes === store.changes && this.phased.theme === this.theme) return this.phased.colours;
+    const found = new Set();
+    store.barriers.forEach((count, node) => { if (count > 0) found.add(store.phases[node]); });
+    const list = [...found].sort((a, b) => a - b), colours = new Map();
+    list.forEach((phases, i) => colours.set(phases, this.scale[Math.round((0.4 + 0.6 * i / Math.max(1, list.length - 1)) * (BUCKETS - 1))]));
+    this.phased = { of: store, changes: store.changes, theme: this.theme, colours };
+    return colours;
+  }
+
+  phaseColour(phases) {
+    return this.phaseColours().get(phases) || this.colours.node;
   }
 
   /** Which job has PEs on which node, by its place in the list, and which node belongs to which job's set. */
@@ -348,19 +362,35 @@ export class View {
       pen.lineWidth = Math.max(1.5, this.unit * 0.03);
       pen.setLineDash([this.unit * 0.08, this.unit * 0.06]);
       pen.beginPath();
-      for (const link of tree.up) {
-        const i = this.indexOf(link);
-        const to = this.torus.neighbour(nodeOf(link), directionOf(link)), j = this.indexOf(this.torus.opposite(link));
-        for (const k of [i, j]) {
-          if (k < 0) continue;
-          pen.moveTo(this.screen[4 * k], this.screen[4 * k + 1]);
-          pen.lineTo(this.screen[4 * k + 2], this.screen[4 * k + 3]);
-        }
-        if (to < 0) continue;
+      const halves = tree.up.flatMap(link => [[this.indexOf(link), true], [this.indexOf(this.torus.opposite(link)), false]]).filter(([k]) => k >= 0);
+      for (const [k] of halves) {
+        pen.moveTo(this.screen[4 * k], this.screen[4 * k + 1]);
+        pen.lineTo(this.screen[4 * k + 2], this.screen[4 * k + 3]);
       }
       pen.stroke();
       pen.setLineDash([]);
+      this.drawWays(halves, store.ways.get(tree.tree) || { up: true, down: false });
       if (tree.root !== null) this.ring(nodeScreen[3 * tree.root], nodeScreen[3 * tree.root + 1], this.nodeSize() * 1.5, pen.strokeStyle);
+    }
+  }
+
+  /** Arrows on halves of a tree's cables: each is that of the child, or of the parent. */
+  drawWays(halves, { up, down }) {
+    const { pen, screen } = this, head = Math.min(11 * this.ratio, this.unit * 0.16);
+    // Where they would be smaller they are no arrows.
+    if (head < 3 * this.ratio) return;
+    pen.fillStyle = pen.strokeStyle;
+    for (const [k, isChilds] of halves) {
+      const [ax, ay, bx, by] = screen.subarray(4 * k, 4 * k + 4), long = Math.hypot(bx - ax, by - ay) || 1;
+      // If both go, the arrow of each half leads to its node: results down to the child, sums up to the parent.
+      const outward = up && down ? false : isChilds === up;
+      const sign = outward ? 1 : -1, ux = sign * (bx - ax) / long, uy = sign * (by - ay) / long, part = 0.62;
+      const x = ax + (bx - ax) * part + ux * head / 2, y = ay + (by - ay) * part + uy * head / 2;
+      pen.beginPath();
+      pen.moveTo(x, y);
+      pen.lineTo(x - ux * head - uy * head * 0.55, y - uy * head + ux * head * 0.55);
+      pen.lineTo(x - ux * head + uy * head * 0.55, y - uy * head - ux * head * 0.55);
+      pen.fill();
     }
   }
 
