@@ -136,6 +136,43 @@ fn nodes_of_sets_are_marked() {
 }
 
 #[test]
+fn from_afar_a_hot_link_stands_for_its_group() {
+    let test = Test::new("browser-afar");
+    let Some(browser) = Browser::start(&test, (700, 600)) else {
+        println!("skipped: no chromium and chromedriver here");
+        return;
+    };
+    let daemon = Daemon::start(&test, &["--torus", "16x16x16", "--web", "127.0.0.1:0"]);
+    browser.open(&url(&test, &daemon));
+    browser.wait("nodes are too close to be told apart", "angara.view.dense.shown() !== null");
+    browser.wait("the legend says so", "!document.querySelector('#legend .groups').hidden");
+    // One link in the middle of idle ones; what the daemon says from now on is not heard.
+    browser.eval(
+        "((s, v) => { s.take = () => {}; s.rate.fill(1); s.rate[8 * 2184] = 1e6; s.changes++; v.dirty = true; })\
+         (angara.store, angara.view)",
+    );
+    let seen = "((v, g) => { const k = 4 * g.top.indexOf(v.indexOf(8 * 2184)); if (k < 0) return null; \
+                return [0, 1].map(i => (g.screen[k + i] + g.screen[k + 2 + i]) / 2); })(angara.view, angara.view.dense.shown())";
+    browser.wait("its group shows it", &format!("{seen} !== null"));
+    let hot = format!(
+        "((v, [x, y]) => {{ const p = v.pen.getImageData(x - 1, y - 1, 3, 3).data, \
+         far = colour => Math.min(...[0, 1, 2, 3, 4, 5, 6, 7, 8].map(i => colour.match(/\\d+/g).reduce((sum, c, k) => sum + Math.abs(c - p[4 * i + k]), 0))); \
+         return far(v.scale.at(-1)) < 60; }})(angara.view, {seen})"
+    );
+    browser.wait("its colour is seen", &hot);
+    let picked = format!("angara.view.pick(...{seen}.map(at => at / angara.view.ratio)).link");
+    browser.eval("(angara.view.nodeSize = () => -9, 0)");
+    assert_eq!(browser.eval(&picked), json!(8 * 2184), "who presses the line gets the busiest link");
+    browser.eval("(angara.view.zoom = 4, angara.view.dirty = true)");
+    browser.wait("nearer, each link is seen", "angara.view.dense.shown() === null");
+    browser.wait("the legend knows", "document.querySelector('#legend .groups').hidden");
+    assert_eq!(browser.complaints(), json!([]), "the browser complains");
+    browser.end();
+    daemon.shutdown();
+    test.assert_clean();
+}
+
+#[test]
 fn a_run_that_has_ended_says_so_and_plays_again() {
     let test = Test::new("browser-past");
     let Some(browser) = Browser::start(&test, (1280, 720)) else {

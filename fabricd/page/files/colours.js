@@ -18,6 +18,8 @@ const DIFFERENCE_STOPS = {
 };
 
 export const BUCKETS = 24;
+/** The bucket of what is not drawn. */
+export const HIDDEN = 255;
 
 function parse(colour) {
   return [1, 3, 5].map(i => parseInt(colour.slice(i, i + 2), 16));

@@ -76,6 +76,12 @@ export function percent(part) {
   return `${value >= 1e-6 ? value.toFixed(Math.max(0, 1 - Math.floor(Math.log10(value)))) : value.toExponential(0)} %`;
 }
 
+/** Numbers of phases that are told apart in words. */
+const PHASES = 6;
+const WAYS = {
+  up: "from child to parent, as sums went last", down: "from parent to child, as broadcasts went last",
+  both: "sums to the root, broadcasts from it", unused: "towards the root, nothing has gone yet",
+};
 const SCALES = { root: "square root", linear: "linear", log: `logarithm, ${DECADES} powers of ten` };
 
 function line(box, name, shown, text) {
@@ -114,10 +120,27 @@ function differences(view, most) {
   return { shades: [...diverging.less.slice().reverse(), view.colours.idle, view.colours.idle, ...diverging.more], title, labels };
 }
 
+/** Marks with a colour and a text each. */
+function keyed(box, name, shown, marks) {
+  line(box, name, shown, "");
+  for (const [colour, text] of shown ? marks : []) {
+    const mark = document.createElement("i");
+    mark.className = "swatch";
+    mark.style.background = colour;
+    box.querySelector(`.${name}`).append(mark, `${text}  `);
+  }
+}
+
 /** Draws what the colours and marks mean. */
 export function legend(view) {
-  const box = document.getElementById("legend"), { gauge } = view, total = view.measure === "total", most = view.most();
+  const box = document.getElementById("legend"), { store, gauge } = view, total = view.measure === "total", most = view.most();
   const { shades, labels, texts } = legendOf(view), differs = view.measure === "difference";
+  const marks = [...view.phaseColours()].slice(0, PHASES).map(([phases, colour]) => [colour, `latest barrier in ${phases} phases`]);
+  keyed(box, "phases", view.paint === "barriers", [[view.colours.node, "no barrier yet"], ...marks]);
+  const ways = new Set(store.trees.map(({ tree }) => { const way = store.ways.get(tree); return !way ? "unused" : way.up && way.down ? "both" : way.up ? "up" : "down"; }));
+  line(box, "trees", view.showTrees && store.trees.length > 0, `broken lines: trees · ring: root · arrows: ${[...ways].map(way => WAYS[way]).join("; ")}`);
+  const group = view.dense.shown(), cube = group ? view.torus.dims.slice(0, 3).map(size => Math.min(size, group.factor)).join("×") : "";
+  line(box, "groups", Boolean(group), `from afar: a line stands for ${cube} nodes' links of a direction, and shows the busiest; zoom in to see each`);
   for (const name of ["sets", "marks", "title"]) line(box, name, name in texts, texts[name] || "");
   const least = gauge.value(view.least, most);
   document.getElementById("threshold").textContent = !view.least ? "0" : differs ? gauge.amount(least) : gauge.text(least, total);

@@ -24,8 +24,10 @@ function swatch(colour) {
 
 function rows(head, list) {
   const cell = (kind, text, i) => make(kind, { class: head[i].startsWith(">") ? "n" : undefined }, text);
-  const top = make("tr", {}, ...head.map((text, i) => cell("th", text.replace(/^>/, ""), i)));
-  return make("table", {}, make("thead", {}, top), make("tbody", {}, ...list.map(row => make("tr", {}, ...row.map((text, i) => cell("td", text, i))))));
+  // A column that explains itself has no head; to whoever hears the page, an empty one would be a riddle.
+  const isBare = text => text === "" || text === ">";
+  const top = head.every(isBare) ? null : make("thead", {}, make("tr", {}, ...head.map((text, i) => cell(isBare(text) ? "td" : "th", text.replace(/^>/, ""), i))));
+  return make("table", {}, top, make("tbody", {}, ...list.map(row => make("tr", {}, ...row.map((text, i) => cell("td", text, i))))));
 }
 
 /** Seconds of the present that charts show. */
@@ -248,12 +250,16 @@ export class Panel {
 
   showCollectives() {
     const { store } = this;
-    let left = 0, phases = 0;
-    store.barriers.forEach((count, node) => { left += count; if (count) phases = Math.max(phases, store.phases[node]); });
-    const list = store.trees.map(tree => [make("span", {}, swatch(named(tree.tree + 2)), `tree ${tree.tree}`), tree.root === null ? "elsewhere" : this.nodeButton(tree.root), `${tree.up.length + 1}`, short(tree.results)]);
+    const colours = this.view.phaseColours(), kinds = new Map([...colours.keys()].map(phases => [phases, { nodes: 0, left: 0 }]));
+    store.barriers.forEach((count, node) => {
+      const kind = count ? kinds.get(store.phases[node]) : null;
+      if (kind) [kind.nodes, kind.left] = [kind.nodes + 1, kind.left + count];
+    });
+    const list = store.trees.map(tree => [make("span", {}, swatch(named(tree.tree + 2)), `tree ${tree.tree}`), tree.root === null ? "elsewhere" : this.nodeButton(tree.root), `${tree.up.length + 1}`, short(tree.results), short(tree.broadcasts)]);
     const children = [];
-    if (left) children.push(make("p", {}, `${short(left)} times a node left a barrier${phases ? `; the latest took up to ${phases} phases` : ""}`));
-    if (list.length) children.push(rows(["tree", "root", ">nodes", ">results"], list));
+    const latest = [...kinds].map(([phases, { nodes, left }]) => [make("span", {}, swatch(colours.get(phases)), phases ? `${phases}` : "none"), short(nodes), short(left)]);
+    if (latest.length) children.push(rows(["phases of the latest barrier", ">nodes", ">barriers left"], latest));
+    if (list.length) children.push(rows(["tree", "root", ">nodes", ">sums", ">broadcasts"], list));
     this.fill("collectives", "Barriers and trees", ...children);
   }
 

@@ -38,6 +38,8 @@ export class Store {
     this.sets = new Map();
     this.faults = [];
     this.trees = [];
+    // Of each tree, whether sums went up or broadcasts down when it was used last.
+    this.ways = new Map();
     this.trunks = null;
     this.plane = null;
     this.planeRate = null;
@@ -73,6 +75,7 @@ export class Store {
     this.down = new Set(event.down);
     this.faults = event.faults;
     this.jobs = event.jobs;
+    this.steer(event.trees, event.full);
     this.trees = event.trees;
     this.trunks = event.trunks || null;
     if (this.plane && event.t > this.t) {
@@ -86,6 +89,16 @@ export class Store {
     this.time = event.ps === undefined ? null : event.ps / 1e12;
     this.measure();
     this.changes++;
+  }
+
+  /** Which way trees carry something, as far as their counters tell. */
+  steer(trees, full) {
+    if (full) this.ways.clear();
+    for (const { tree, results, broadcasts } of trees) {
+      const before = full ? null : this.trees.find(one => one.tree === tree);
+      const [up, down] = before ? [results > before.results, broadcasts > before.broadcasts] : [results > 0, broadcasts > 0];
+      if (up || down) this.ways.set(tree, { up, down });
+    }
   }
 
   begin() {

@@ -1,7 +1,8 @@
 // The picture: a camera around the torus, drawn on a canvas.
 
-import { directionOf, halves, linkOf, nodeOf, places, DIRECTIONS } from "./torus.js";
-import { diverging, scale, grounds, named, BUCKETS } from "./colours.js";
+import { halves, linkOf, nodeOf, places, DIRECTIONS, directionOf } from "./torus.js";
+import { diverging, scale, grounds, named, BUCKETS, HIDDEN } from "./colours.js";
+import { Dense } from "./dense.js";
 import { largest } from "./store.js";
 import { mapOf } from "./map/layout.js";
 import { FOOT, mapCompass, mapTitles } from "./map/drawn.js";
@@ -9,7 +10,6 @@ import { FOOT, mapCompass, mapTitles } from "./map/drawn.js";
 /** From so many nodes on they are drawn as squares, without order. */
 const MANY = 600;
 const PULSE = 700;
-export const HIDDEN = 255;
 /** The bucket of links that do not work; above it are those that carry less than the reference. */
 const DOWN = BUCKETS + 1;
 /** Kinds of faults that leave a link or node up, and the letter of each. */
@@ -61,6 +61,7 @@ export class View {
     this.dead = new Set();
     // What links are compared with, if anything is held.
     this.comparison = null;
+    this.dense = new Dense(this);
     this.setTheme("dark");
     this.fold("unfolded");
   }
@@ -91,6 +92,7 @@ export class View {
     this.screen = new Float32Array(this.half.links.length * 4);
     this.nodeScreen = new Float32Array(this.torus.nodes * 3);
     this.buckets = new Uint8Array(this.half.links.length);
+    this.dense.folded();
     this.dirty = true;
   }
 
@@ -160,12 +162,16 @@ export class View {
       out[o + 1] = oy - y2 * near;
       return z2;
     };
+    this.put = put;
     for (let n = 0; n < this.torus.nodes; n++) {
       nodeScreen[3 * n + 2] = put(at[3 * n], at[3 * n + 1], at[3 * n + 2], nodeScreen, 3 * n);
     }
-    const ends = half.ends;
-    for (let i = 0, e = 0; i < half.links.length; i++, e += 6) {
-      put(ends[e], ends[e + 1], ends[e + 2], screen, 4 * i);
+    const { ends, links } = half;
+    for (let i = 0, e = 0; i < links.length; i++, e += 6) {
+      // It begins at its node.
+      const node = 3 * nodeOf(links[i]);
+      screen[4 * i] = nodeScreen[node];
+      screen[4 * i + 1] = nodeScreen[node + 1];
       put(ends[e + 3], ends[e + 4], ends[e + 5], screen, 4 * i + 2);
     }
   }
@@ -244,15 +250,29 @@ export class View {
   }
 
   nodeColour(node) {
-    if (this.paint === "barriers") {
-      return this.store.barriers[node] > 0 ? this.scale[Math.min(BUCKETS - 1, 4 + this.store.phases[node] * 3)] : this.colours.node;
-    }
+    if (this.paint === "barriers") return this.store.barriers[node] > 0 ? this.phaseColour(this.store.phases[node]) : this.colours.node;
     if (this.dead && this.dead.has(node)) return this.colours.bad;
     if (this.owners && this.paint === "hosts") return named(this.owners[node]);
     if (this.paint === "hosts") return named(0);
     const member = this.setOf && this.setOf.get(node), job = this.jobOf && this.jobOf.get(node);
     if (member && member.transit) return this.colours.elsewhere;
     return job === undefined ? this.colours.node : named(job);
+  }
+
+  /** Colours of barriers by how many phases they took, as far apart as they are few. */
+  phaseColours() {
+    const { store } = this;
+    if (this.phased && this.phased.of === store && this.phased.changes === store.changes && this.phased.theme === this.theme) return this.phased.colours;
+    const found = new Set();
+    store.barriers.forEach((count, node) => { if (count > 0) found.add(store.phases[node]); });
+    const list = [...found].sort((a, b) => a - b), colours = new Map();
+    list.forEach((phases, i) => colours.set(phases, this.scale[Math.round((0.4 + 0.6 * i / Math.max(1, list.length - 1)) * (BUCKETS - 1))]));
+    this.phased = { of: store, changes: store.changes, theme: this.theme, colours };
+    return colours;
+  }
+
+  phaseColour(phases) {
+    return this.phaseColours().get(phases) || this.colours.node;
   }
 
   /** Which job has PEs on which node, by its place in the list, and which node belongs to which job's set. */
@@ -283,17 +303,20 @@ export class View {
     const camera = [this.yaw, this.pitch, this.zoom, ...this.pan, canvas.width, canvas.height].join();
     // Wide lines take the browser several times as long as hairlines. Where there are many they wait until the picture
     // stands still, and it turns smoothly.
-    this.turning = camera !== this.camera && this.torus.nodes > MANY;
+    this.project();
+    this.turning = camera !== this.camera && this.torus.nodes > MANY && !this.dense.fits();
     this.camera = camera;
     this.dirty = this.turning;
     if (this.comparison) this.comparison.renew();
-    this.project();
     pen.fillStyle = colours.ground;
     pen.fillRect(0, 0, canvas.width, canvas.height);
     this.readFaults();
-    this.drawLinks();
+    const isDense = this.torus.nodes > MANY && this.dense.fits();
+    if (isDense) this.dense.draw();
+    else this.drawLinks();
     if (this.showTrees) this.drawTrees();
-    this.drawNodes();
+    if (!isDense) this.drawNodes();
+    else if (this.setOf) this.drawMembers();
     if (this.isMap) mapTitles(this);
     if (this.isMap) mapCompass(this);
     else this.drawAxes();
@@ -307,16 +330,26 @@ export class View {
     canvas.dataset.ms = this.spent.toFixed(2);
   }
 
+  /** Finds the bucket of each link. */
+  sortLinks() {
+    const { half, buckets } = this, most = this.most();
+    for (let i = 0; i < half.links.length; i++) buckets[i] = this.bucketOf(half.links[i], most);
+  }
+
+  /** Pixels that a line with hardly any load is wide. */
+  thin() {
+    return Math.max(0.6, Math.min(5 * this.ratio, this.unit * (this.isMap ? 0.085 : 0.055)));
+  }
+
+  /** Colour and width of the lines of a bucket. */
+  lineOf(b) {
+    return [this.shade(b), Math.max(b ? 0 : 1, this.thin() * this.thick(b))];
+  }
+
   drawLinks() {
-    const { pen, half, screen, buckets } = this, count = half.links.length;
-    const most = this.most(), used = new Uint32Array(DOWN + BUCKETS + 1);
-    for (let i = 0; i < count; i++) {
-      const b = this.bucketOf(half.links[i], most);
-      buckets[i] = b;
-      if (b === HIDDEN) continue;
-      used[b]++;
-    }
-    const thin = Math.max(0.6, Math.min(5 * this.ratio, this.unit * (this.isMap ? 0.085 : 0.055)));
+    const { pen, half, screen, buckets } = this, count = half.links.length, used = new Uint32Array(DOWN + BUCKETS + 1);
+    this.sortLinks();
+    for (let i = 0; i < count; i++) if (buckets[i] !== HIDDEN) used[buckets[i]]++;
     pen.lineCap = this.torus.nodes > MANY ? "butt" : "round";
     for (let b = 0; b < used.length; b++) {
       if (!used[b]) continue;
@@ -326,12 +359,19 @@ export class View {
         pen.moveTo(screen[4 * i], screen[4 * i + 1]);
         pen.lineTo(screen[4 * i + 2], screen[4 * i + 3]);
       }
-      pen.lineWidth = this.turning ? 1 : Math.max(b ? 0 : 1, thin * this.thick(b));
-      pen.strokeStyle = this.shade(b);
-      if (b === DOWN) pen.setLineDash([thin * 1.6, thin * 2]);
+      const [colour, wide] = this.lineOf(b);
+      pen.lineWidth = this.turning ? 1 : wide;
+      pen.strokeStyle = colour;
+      if (b === DOWN) this.dash();
       pen.stroke();
       pen.setLineDash([]);
     }
+  }
+
+  /** What is down is a broken line. */
+  dash() {
+    const thin = this.thin();
+    this.pen.setLineDash([thin * 1.6, thin * 2]);
   }
 
   /** Not to be drawn: idle, or below what was chosen. */
@@ -427,19 +467,35 @@ export class View {
       pen.lineWidth = Math.max(1.5, this.unit * 0.03);
       pen.setLineDash([this.unit * 0.08, this.unit * 0.06]);
       pen.beginPath();
-      for (const link of tree.up) {
-        const i = this.indexOf(link);
-        const to = this.torus.neighbour(nodeOf(link), directionOf(link)), j = this.indexOf(this.torus.opposite(link));
-        for (const k of [i, j]) {
-          if (k < 0) continue;
-          pen.moveTo(this.screen[4 * k], this.screen[4 * k + 1]);
-          pen.lineTo(this.screen[4 * k + 2], this.screen[4 * k + 3]);
-        }
-        if (to < 0) continue;
+      const halves = tree.up.flatMap(link => [[this.indexOf(link), true], [this.indexOf(this.torus.opposite(link)), false]]).filter(([k]) => k >= 0);
+      for (const [k] of halves) {
+        pen.moveTo(this.screen[4 * k], this.screen[4 * k + 1]);
+        pen.lineTo(this.screen[4 * k + 2], this.screen[4 * k + 3]);
       }
       pen.stroke();
       pen.setLineDash([]);
+      this.drawWays(halves, store.ways.get(tree.tree) || { up: true, down: false });
       if (tree.root !== null) this.ring(nodeScreen[3 * tree.root], nodeScreen[3 * tree.root + 1], this.nodeSize() * 1.5, pen.strokeStyle);
+    }
+  }
+
+  /** Arrows on halves of a tree's cables: each is that of the child, or of the parent. */
+  drawWays(halves, { up, down }) {
+    const { pen, screen } = this, head = Math.min(11 * this.ratio, this.unit * 0.16);
+    // Where they would be smaller they are no arrows.
+    if (head < 3 * this.ratio) return;
+    pen.fillStyle = pen.strokeStyle;
+    for (const [k, isChilds] of halves) {
+      const [ax, ay, bx, by] = screen.subarray(4 * k, 4 * k + 4), long = Math.hypot(bx - ax, by - ay) || 1;
+      // If both go, the arrow of each half leads to its node: results down to the child, sums up to the parent.
+      const outward = up && down ? false : isChilds === up;
+      const sign = outward ? 1 : -1, ux = sign * (bx - ax) / long, uy = sign * (by - ay) / long, part = 0.62;
+      const x = ax + (bx - ax) * part + ux * head / 2, y = ay + (by - ay) * part + uy * head / 2;
+      pen.beginPath();
+      pen.moveTo(x, y);
+      pen.lineTo(x - ux * head - uy * head * 0.55, y - uy * head + ux * head * 0.55);
+      pen.lineTo(x - ux * head + uy * head * 0.55, y - uy * head - ux * head * 0.55);
+      pen.fill();
     }
   }
 
@@ -463,7 +519,7 @@ export class View {
         pen.fillStyle = colour;
         for (const n of nodes) pen.fillRect(nodeScreen[3 * n] - size, nodeScreen[3 * n + 1] - size, 2 * size, 2 * size);
       }
-      if (this.setOf) for (const [n, member] of this.setOf) this.drawMember(member, nodeScreen[3 * n], nodeScreen[3 * n + 1], size * 1.7);
+      if (this.setOf) this.drawMembers();
       return;
     }
     const order = Array.from({ length: torus.nodes }, (_, n) => n).sort((a, b) => nodeScreen[3 * b + 2] - nodeScreen[3 * a + 2]);
@@ -490,6 +546,11 @@ export class View {
       pen.font = `600 ${Math.round(Math.min((r * 2.4) / Math.max(2.4, text.length), 14 * this.ratio))}px system-ui, 'DejaVu Sans', sans-serif`;
       pen.fillText(text, x, y + r * 0.06);
     }
+  }
+
+  drawMembers() {
+    const size = this.nodeSize() * 1.7, { nodeScreen } = this;
+    for (const [n, member] of this.setOf) this.drawMember(member, nodeScreen[3 * n], nodeScreen[3 * n + 1], size);
   }
 
   /** A node that several jobs have PEs on has a sector for each, a cell of a map a stripe. */
@@ -597,9 +658,12 @@ export class View {
     }
     if (best) return best;
     let least = 7 * this.ratio;
-    for (let i = 0; i < half.links.length; i++) {
-      if (this.buckets[i] === HIDDEN) continue;
-      const ax = screen[4 * i], ay = screen[4 * i + 1], dx = screen[4 * i + 2] - ax, dy = screen[4 * i + 3] - ay;
+    // Of a group it is the busiest.
+    const group = this.dense.shown(), lines = group ? group.screen : screen;
+    for (let k = 0; k < lines.length / 4; k++) {
+      const i = group ? group.top[k] : k;
+      if (i < 0 || this.buckets[i] === HIDDEN) continue;
+      const ax = lines[4 * k], ay = lines[4 * k + 1], dx = lines[4 * k + 2] - ax, dy = lines[4 * k + 3] - ay;
       const part = Math.max(0, Math.min(1, ((x - ax) * dx + (y - ay) * dy) / (dx * dx + dy * dy || 1)));
       const away = Math.hypot(ax + part * dx - x, ay + part * dy - y);
       if (away < least) [least, best] = [away, { kind: "link", link: half.links[i] }];

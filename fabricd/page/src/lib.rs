@@ -32,6 +32,8 @@ pub const FILES: &[File] = &[
     file("store.js", SCRIPT, include_str!("../files/store.js")),
     file("map/layout.js", SCRIPT, include_str!("../files/map/layout.js")),
     file("map/drawn.js", SCRIPT, include_str!("../files/map/drawn.js")),
+    file("raster.js", SCRIPT, include_str!("../files/raster.js")),
+    file("dense.js", SCRIPT, include_str!("../files/dense.js")),
     file("view.js", SCRIPT, include_str!("../files/view.js")),
     file("chart.js", SCRIPT, include_str!("../files/chart.js")),
     file("past.js", SCRIPT, include_str!("../files/past.js")),

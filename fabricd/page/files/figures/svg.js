@@ -1,7 +1,7 @@
 // The map as a drawing that can be scaled: made from the same places, links and colours as the picture.
 
 import { mapOf } from "../map/layout.js";
-import { HIDDEN } from "../view.js";
+import { HIDDEN } from "../colours.js";
 
 // In two parts: nothing is loaded from there, it is a name alone.
 const SVG = ["http:", "//www.w3.org/2000/svg"].join("");

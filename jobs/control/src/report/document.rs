@@ -101,7 +101,7 @@ impl Document {
         format!(
             "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{title}</title>\n\
-             <link rel=\"icon\" href=\"data:,\">\n<style>\n{STYLE}\n</style>\n</head>\n<body>\n<h1>{title}</h1>\n{}</body>\n</html>\n",
+             <link rel=\"icon\" href=\"data:,\">\n<style>\n{STYLE}\n</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n{}</main>\n</body>\n</html>\n",
             self.html()
         )
     }

@@ -72,7 +72,9 @@ fn tables(report: &RunReport, source: &Path) -> String {
     document.table(about);
     document.append(super::document(report, false, false));
     let (style, html) = (STYLE, document.html());
-    format!("<style>\n{style}\n</style>\n<details id=\"tables\"><summary>Tables</summary>\n{html}</details>\n")
+    format!(
+        "<style>\n{style}\n</style>\n<section id=\"tables\" aria-label=\"Tables\"><details><summary>Tables</summary>\n{html}</details></section>\n"
+    )
 }
 
 /// Returns what the page would have been told by a daemon.

@@ -100,9 +100,10 @@ impl Table {
     pub fn html(&self) -> String {
         let mut out = String::from("<table>\n");
         for (i, row) in self.rows.iter().enumerate() {
-            let kind = if i == 0 { "th" } else { "td" };
             out.push_str("<tr>");
             for (cell, right) in row.iter().zip(&self.right) {
+                // An empty heading would be read aloud as one.
+                let kind = if i == 0 && !cell.is_empty() { "th" } else { "td" };
                 let class = if *right { " class=\"n\"" } else { "" };
                 out.push_str(&format!("<{kind}{class}>{}</{kind}>", escaped(cell)));
             }
