@@ -62,13 +62,18 @@ async function start() {
   document.title = `Angara ${network.dims.join("×")}`;
   at("fourth").hidden = network.dims.length < 4;
   at("trees").parentElement.hidden = Boolean(from.finished);
-  if (from.finished) finished(view);
+  if (from.finished) finished(view, from);
   wire(view, panel, player, network, choose);
   const place = read(from.place || location.hash);
   apply(place, view, player, network);
   view.moved = () => { if (!from.finished) write(view, player); };
   const state = new State(from, store, past, player, view);
   from.listen(event => take(event, { store, view, from, past, player }), link => state.linked(link));
+  if (from.played) {
+    await past.ask(from);
+    player.fed();
+    state.show();
+  }
   if (!from.finished) {
     setInterval(refresh, 1000);
     await remember(past, player, from, store, state);
@@ -123,7 +128,7 @@ class State {
   }
 
   show() {
-    if (this.from.finished) return say("finished", "a finished run");
+    if (this.from.finished) return this.showFinished();
     if (!this.link) return;
     const over = this.over(), { player } = this, lost = this.link === "lost";
     const banner = at("ended"), known = over && this.past.jobs.find(job => job.job === over.job && job.to !== null);
@@ -135,6 +140,12 @@ class State {
     else if (lost) say("lost", "the daemon does not answer; this is the last there was");
     else if (over) say("ended", "ended");
     else say("live", this.store.jobs.length ? "live" : "live, no job");
+  }
+
+  showFinished() {
+    const { player } = this, sums = player.at === null;
+    if (this.from.played) this.summed(sums);
+    say(sums ? "finished" : "past", `a finished run${sums ? "" : player.playing ? ", played" : ", paused"}`);
   }
 
   /** Of what has ended, the sums are shown, unless somebody wants something else. */
@@ -151,14 +162,15 @@ class State {
   }
 }
 
-function finished(view) {
+function finished(view, from) {
+  document.querySelector("[name=paint][value=barriers]").parentElement.hidden = true;
+  if (from.played) return;
   view.measure = "total";
-  // A report does not say when each link was busy.
+  // A report without a history does not say when each link was busy.
   view.gauge.unit = "flits";
   at("unit").querySelector("[value=percent]").remove();
   at("measure").hidden = true;
   document.querySelector("[name=measure][value=total]").checked = true;
-  document.querySelector("[name=paint][value=barriers]").parentElement.hidden = true;
 }
 
 async function take(event, { store, view, from, past, player }) {
