@@ -43,6 +43,7 @@ async function start() {
   };
   const past = new Past(), panel = new Panel(view, store, from, network, past, choose), player = new Player(view, panel, store, past, from);
   panel.player = player;
+  if (from.played) await past.ask(from);
   const faults = new Faults(panel, from, network, choose), waits = new Waits(panel, from, choose);
   panel.lists = [faults, waits];
   panel.ends = nodes => faults.ends(nodes);
@@ -69,11 +70,7 @@ async function start() {
   view.moved = () => { if (!from.finished) write(view, player); };
   const state = new State(from, store, past, player, view);
   from.listen(event => take(event, { store, view, from, past, player }), link => state.linked(link));
-  if (from.played) {
-    await past.ask(from);
-    player.fed();
-    state.show();
-  }
+  if (from.played) player.fed();
   if (!from.finished) {
     setInterval(refresh, 1000);
     await remember(past, player, from, store, state);

@@ -86,7 +86,7 @@ impl History {
     /// Tells what in a file cannot be: the place, and why.
     pub(super) fn check(&self, shape: Shape) -> Result<(), String> {
         if !(self.flit_ps > 0.0 && self.flit_ps <= 1e12) {
-            return Err(format!("history.flit_ps: {} is not the time of a flit in picoseconds", self.flit_ps));
+            return Err(format!("history.flit_ps: {:?} is not the time of a flit in picoseconds", self.flit_ps));
         }
         let has = [("frames", self.frames.len()), ("steps", self.steps.len()), ("changes", self.changes.len())];
         if let Some((name, many)) = has.into_iter().find(|(_, many)| *many > FRAMES_MAX) {
@@ -113,7 +113,7 @@ impl History {
         let mut last = 0.0;
         for (i, change) in self.changes.iter().enumerate() {
             if !(change.t >= last && change.t <= SECONDS_MAX) {
-                return Err(format!("history.changes[{i}].t: {} s does not come after {last} s", change.t));
+                return Err(format!("history.changes[{i}].t: {:?} s does not come after {last:?} s", change.t));
             }
             last = change.t;
             for (j, link) in change.down.iter().enumerate() {
@@ -137,7 +137,7 @@ fn check_spans<'s>(name: &str, spans: impl Iterator<Item = &'s Span>) -> Result<
     for (i, span) in spans.enumerate() {
         let Span { from, to, .. } = *span;
         if !(from >= second && to >= from && to <= SECONDS_MAX) {
-            return Err(format!("history.{name}[{i}]: from {from} s to {to} s does not come after {second} s"));
+            return Err(format!("history.{name}[{i}]: from {from:?} s to {to:?} s does not come after {second:?} s"));
         }
         second = to;
         if let Some((from, to)) = span.ps {
@@ -152,24 +152,21 @@ fn check_spans<'s>(name: &str, spans: impl Iterator<Item = &'s Span>) -> Result<
 
 /// When which faults of a run begin in virtual time.
 fn changes(shape: Shape, faults: &[String]) -> Vec<Change> {
-    let mut faults: Vec<(u64, Fault, &String)> = faults
-        .iter()
-        .filter_map(|text| Fault::parse(text, &shape).ok().map(|fault| (fault.at.unwrap_or(0), fault, text)))
-        .collect();
-    faults.sort_by_key(|(at, ..)| *at);
+    let mut faults: Vec<Fault> = faults.iter().filter_map(|text| Fault::parse(text, &shape).ok()).collect();
+    faults.sort_by_key(|fault| fault.at);
     let change = |i: usize| {
         let so_far = &faults[..=i];
-        let down = so_far.iter().filter(|(_, fault, _)| fault.failing == Failing::Down);
+        let down = so_far.iter().filter(|fault| fault.failing == Failing::Down);
         let mut down: Vec<u32> = down
-            .flat_map(|(_, fault, _)| fault.site.links(&shape))
+            .flat_map(|fault| fault.site.links(&shape))
             .flat_map(|link| [Some(link), link.reverse(&shape)])
             .flatten()
             .map(|link| link.index() as u32)
             .collect();
         down.sort_unstable();
         down.dedup();
-        let names = so_far.iter().map(|(_, _, text)| angara_protocol::print::plain_line(text)).collect();
-        Change { t: faults[i].0 as f64 / 1e12, faults: names, down }
+        let names = so_far.iter().map(|fault| Fault { at: None, ..*fault }.show(&shape)).collect();
+        Change { t: faults[i].at.unwrap_or(0) as f64 / 1e12, faults: names, down }
     };
     (0..faults.len()).map(change).collect()
 }
