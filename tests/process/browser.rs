@@ -241,7 +241,7 @@ fn a_report_with_a_history_plays_without_a_daemon() {
     browser.wait("links carry something then", "Math.max(...angara.view.store.rate) > 0");
     press(&browser, "#play");
     browser
-        .wait("it is paused", "!angara.player.playing && document.getElementById('state').className === 'state past'");
+        .wait("it is paused", "document.getElementById('state').textContent === 'a finished run, paused'");
 
     // What all links have carried at a place of the slider, and how they are drawn there.
     let at = |place: u32| {

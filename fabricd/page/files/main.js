@@ -207,7 +207,7 @@ function draw(view, panel, player, state) {
     player.pass(Math.min(200, now - before));
     before = now;
     if (view.dirty) view.draw(now);
-    const { store } = view, news = `${store.replayed} ${store.changes}`;
+    const { store } = view, news = `${store.replayed} ${store.changes} ${player.playing}`;
     if (now - texts > TEXTS && !panel.held && shown !== news && !document.hidden && !isSelecting()) {
       [texts, shown] = [now, news];
       panel.show();
