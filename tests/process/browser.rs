@@ -240,8 +240,7 @@ fn a_report_with_a_history_plays_without_a_daemon() {
     browser.wait("it plays", "angara.player.playing && angara.view.store.replayed && angara.view.measure === 'now'");
     browser.wait("links carry something then", "Math.max(...angara.view.store.rate) > 0");
     press(&browser, "#play");
-    browser
-        .wait("it is paused", "document.getElementById('state').textContent === 'a finished run, paused'");
+    browser.wait("it is paused", "document.getElementById('state').textContent === 'a finished run, paused'");
 
     // What all links have carried at a place of the slider, and how they are drawn there.
     let at = |place: u32| {
