@@ -177,7 +177,7 @@ fn a_history_has_every_flit_and_nonsense_in_it_is_named() {
         assert!(report["history"]["frames"][0].get("ps").is_none(), "{name}: this time is the wall's");
     }
     let (text, report) = run("virtual.json", &["--clock", "virtual"]);
-    let (_, again) = run("again.json", &["--clock", "virtual", "--pes-as", "coroutines"]);
+    let (_, again) = run("again.json", &["--clock", "virtual"]);
     assert_eq!(report["history"], again["history"], "two runs in virtual time");
 
     let frame = text.lines().find(|line| line.trim_start().starts_with("{\"id\":1,")).expect("a line for each frame");
