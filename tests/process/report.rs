@@ -201,7 +201,7 @@ fn a_history_has_every_flit_and_nonsense_in_it_is_named() {
         &["history.frames[0]", "does not come after"],
     );
     spoilt("none.json", "{\"id\":1,", "{", &["missing field `id`", "line"]);
-    spoilt("flit.json", "\"flit_ps\": ", "\"flit_ps\": -", &["history.flit_ps"]);
+    spoilt("flit.json", "\n  \"flit_ps\": ", "\n  \"flit_ps\": -", &["history.flit_ps"]);
     test.assert_clean();
 }
 
