@@ -249,6 +249,61 @@ fn a_report_is_a_page_without_a_daemon() {
     test.assert_clean();
 }
 
+#[test]
+fn a_report_with_a_history_plays_without_a_daemon() {
+    let test = Test::new("browser-history");
+    let (report, page) = (test.file("r.json"), test.file("r.html"));
+    let mut command =
+        test.angara(["run", "-q", "-n", "8", "--torus", "2x2x2", "--clock", "virtual", "--timeout", "300"]);
+    command.args(["--fault", "link 0,0,0 +X down @20us", "--history", "--report"]).arg(&report);
+    command.arg("--").arg(tools::compile("tests/c/traffic.c"));
+    test.run(command).success();
+    let mut command = test.angara(["report"]);
+    command.arg(&report).arg("--html").arg(&page);
+    test.run(command).success();
+    let text = std::fs::read_to_string(&page).expect("a page");
+    assert!(text.contains("\"frames\":[{") && !text.contains("src=\"") && !text.contains("import "), "not in one file");
+    let Some(browser) = Browser::start(&test, (1280, 720)) else {
+        println!("no chromium and chromedriver here: the page was not opened");
+        return;
+    };
+    browser.open(&format!("file://{}", page.display()));
+    browser.wait("it is drawn", "angara.view.frames > 0 && angara.store.most('total') > 0");
+    browser.wait("there is something to play", "document.getElementById('time').checkVisibility()");
+    assert_eq!(browser.eval("angara.past.frames.length > 8 && angara.past.isVirtual"), json!(true));
+    browser.wait("it is a finished run", "document.getElementById('state').textContent === 'a finished run'");
+    assert_eq!(browser.eval("[angara.view.measure, angara.player.at]"), json!(["total", null]));
+    press(&browser, "#play");
+    browser.wait("it plays", "angara.player.playing && angara.view.store.replayed && angara.view.measure === 'now'");
+    browser.wait("links carry something then", "Math.max(...angara.view.store.rate) > 0");
+    press(&browser, "#play");
+    browser.wait("it is paused", "document.getElementById('state').textContent === 'a finished run, paused'");
+
+    // What all links have carried at a place of the slider, and how they are drawn there.
+    let at = |place: u32| {
+        type_into(&browser, "moment", &place.to_string());
+        let all = "[...angara.view.store.flits.keys()].map(link => angara.view.colourOf(link)).join()";
+        let carried = browser.eval("angara.view.store.flits.reduce((a, b) => a + b, 0)");
+        (carried.as_u64().expect("flits"), browser.eval(all))
+    };
+    let moments = [0, 4000, 10_000].map(at);
+    assert!(moments.is_sorted_by(|a, b| a.0 < b.0 && a.1 != b.1), "{moments:?}");
+    let sum = "angara.store.flits.reduce((a, b) => a + b, 0)";
+    assert_eq!(browser.eval(sum), json!(moments[2].0), "at its end it has carried all there was");
+    assert_eq!(browser.eval("[...angara.view.store.down]"), json!([0, 12]), "the cable is cut by then");
+    at(0);
+    assert_eq!(browser.eval("[...angara.view.store.down]"), json!([]), "and not before");
+    press(&browser, "#forth");
+    browser.wait("a step on is a later time", "angara.player.at > angara.player.start && !angara.player.playing");
+    browser.eval("(s => { s.value = '5'; s.dispatchEvent(new Event('change')); })(document.getElementById('lasts'))");
+    assert_eq!(browser.eval("angara.player.lasts"), json!(5));
+    press(&browser, "#present");
+    browser.wait("the sums are shown again", "angara.view.store === angara.store && angara.view.measure === 'total'");
+    assert_eq!(browser.complaints(), json!([]), "the browser complains");
+    browser.end();
+    test.assert_clean();
+}
+
 /// Types into a field of the page, as somebody who sits there does.
 fn type_into(browser: &Browser, id: &str, text: &str) {
     let (id, text) = (json!(id), json!(text));

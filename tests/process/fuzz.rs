@@ -391,7 +391,9 @@ fn control_line(rng: &mut Rng, own_job: JobId) -> Vec<u8> {
         let random: String = (0..rng.below(40)).map(|_| rng.pick(&alphabet)).collect();
         format!("?{random}")
     };
-    let request = match rng.below(11) {
+    let request = match rng.below(13) {
+        12 => Request::JobRemember { job },
+        11 => Request::JobHistory { job, after: rng.u32().into() },
         10 => Request::LinkLoads,
         9 => Request::JobPairs { job, from: rng.u32(), to: rng.u32() },
         8 => Request::JobWaits { job },

@@ -1,6 +1,9 @@
 //! Reports as files: other people's tools read them, and they fit where they are shown.
 
+use angara_tests::cluster::{Cluster, Hosts};
 use angara_tests::{Test, tools};
+use serde_json::Value;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
@@ -132,5 +135,87 @@ fn reports_that_cannot_be_compared_say_why() {
     assert!(text.contains("A ran in virtual time, B in real time: times are not compared"), "{text}");
     test.run(test.angara(["report", &a, real, "--csv", "pes"])).failure(&["--csv pes is for two runs in virtual time"]);
     test.run(test.angara(["report", &a, real, "--csv", "links"])).success();
+    test.assert_clean();
+}
+
+/// Flits of each link: of all pictures of a history together, and in a report's table.
+fn sums(report: &Value) -> [BTreeMap<u64, u64>; 2] {
+    let (mut pictures, mut table) = (BTreeMap::new(), BTreeMap::new());
+    for row in
+        report["history"]["frames"].as_array().expect("frames").iter().flat_map(|f| f["links"].as_array()).flatten()
+    {
+        *pictures.entry(row[0].as_u64().expect("a link")).or_default() += row[1].as_u64().expect("flits");
+    }
+    let directions = ["+X", "+Y", "+Z", "+W", "-X", "-Y", "-Z", "-W"];
+    for link in report["links"].as_array().expect("links") {
+        let direction = directions.iter().position(|name| link["dir"] == *name).expect("a direction") as u64;
+        let flits =
+            link["load"].as_object().expect("classes").values().map(|load| load["flits"].as_u64().expect("flits"));
+        table.insert(8 * link["node"].as_u64().expect("a node") + direction, flits.sum());
+    }
+    [pictures, table]
+}
+
+#[test]
+fn a_history_has_every_flit_and_nonsense_in_it_is_named() {
+    let test = Test::new("report-history");
+    let program = tools::compile("tests/c/traffic.c");
+    let run = |name: &str, more: &[&str]| {
+        let file = test.file(name);
+        let mut command = test.angara(["run", "-q", "-n", "4", "--torus", "2x2", "--timeout", "200"]);
+        command.args(more).args(["--history", "--report"]).arg(&file).arg("--").arg(&program);
+        test.run(command).success();
+        let text = std::fs::read_to_string(&file).expect("a report");
+        let report: Value = serde_json::from_str(&text).expect("JSON");
+        let [pictures, table] = sums(&report);
+        assert_eq!(pictures, table, "{name}");
+        assert!(report["history"]["flit_ps"].as_f64().is_some_and(|ps| ps > 0.0), "{name}");
+        (text, report)
+    };
+    for (name, path) in [("ring.json", "ring"), ("direct.json", "direct")] {
+        let (_, report) = run(name, &["--path", path]);
+        assert!(report["history"]["frames"][0].get("ps").is_none(), "{name}: this time is the wall's");
+    }
+    let (text, report) = run("virtual.json", &["--clock", "virtual"]);
+    let (_, again) = run("again.json", &["--clock", "virtual"]);
+    assert_eq!(report["history"], again["history"], "two runs in virtual time");
+
+    let frame = text.lines().find(|line| line.trim_start().starts_with("{\"id\":1,")).expect("a line for each frame");
+    let spoilt = |name: &str, from: &str, to: &str, said: &[&str]| {
+        assert!(text.contains(from), "{name}: no {from} in {frame}");
+        std::fs::write(test.file(name), text.replacen(from, to, 1)).expect("written");
+        let mut command = test.angara(["report"]);
+        command.arg(test.file(name)).arg("--html").arg(test.file("spoilt.html"));
+        let code = test.run(command).failure(&[&[name], said].concat()).code();
+        assert_eq!(code, 2, "{name}");
+        assert!(!test.file("spoilt.html").exists(), "{name}");
+    };
+    let links = "\"links\":[[";
+    spoilt("link.json", links, "\"links\":[[4000000000,7],[", &["history.frames[0].links[0]", "no link 4000000000"]);
+    spoilt("short.json", links, "\"links\":[[1],[", &["invalid length 1", "line"]);
+    spoilt("negative.json", links, "\"links\":[[0,-7],[", &["-7", "line"]);
+    spoilt(
+        "huge.json",
+        "{\"id\":1,\"from\":0.0",
+        "{\"id\":1,\"from\":1e300",
+        &["history.frames[0]", "does not come after"],
+    );
+    spoilt("none.json", "{\"id\":1,", "{", &["missing field `id`", "line"]);
+    spoilt("flit.json", "\n  \"flit_ps\": ", "\n  \"flit_ps\": -", &["history.flit_ps"]);
+    test.assert_clean();
+}
+
+#[test]
+fn a_history_is_part_of_a_report_and_of_one_host() {
+    let test = Test::new("report-no-history");
+    let refused = test.run(test.angara(["run", "-n", "2", "--history", "true"]));
+    assert_eq!(refused.failure(&["--history is written into a report", "add --report FILE.json"]).code(), 2);
+    let cluster = Cluster::start(&test, "2x2", Hosts::loopback(2), &[]);
+    let mut command = test.angara(["run", "-n", "4", "--history", "--report"]);
+    command.arg(test.file("r.json")).arg("--cluster").arg(cluster.file(0)).arg("--runtime-dir").arg(cluster.dir(0));
+    command.arg("--").arg(tools::compile("tests/c/traffic.c"));
+    let refused = test.run(command).failure(&["--history is for one host", "leave --history out"]);
+    assert_eq!(refused.code(), 2);
+    cluster.shutdown();
     test.assert_clean();
 }

@@ -225,6 +225,9 @@ pub struct RunArgs {
     /// that ending.
     #[arg(long, value_name = "FILE.json[.gz]", help_heading = OUTPUT)]
     report: Option<PathBuf>,
+    /// With --report: also write what each link carried, by time; `angara report FILE --html PAGE` plays it
+    #[arg(hide_short_help = true, long, help_heading = OUTPUT)]
+    history: bool,
     /// Write a timeline of every call to this file
     ///
     /// Perfetto and chrome://tracing show it, and `angara trace summary FILE` sums it up; compressed if the name ends in .gz.
@@ -308,6 +311,7 @@ impl From<RunArgs> for Options {
             timeout: args.timeout,
             check: args.check,
             report: args.report,
+            history: args.history,
             trace: args.trace,
             trace_links: args.trace_links,
             capture: args.capture,

@@ -21,6 +21,7 @@ pub mod calls;
 pub mod compute;
 pub mod doubts;
 pub mod env;
+mod history;
 pub mod inside;
 pub mod launch;
 pub mod modes;

@@ -1,5 +1,6 @@
 //! Reports: what PEs have exchanged and what that put on the links, and where time is virtual what that went for.
 
+pub use crate::history::*;
 use crate::msg::Path;
 pub use crate::times::*;
 use angara_abi::JobId;

@@ -47,8 +47,9 @@ async function start() {
   };
   const past = new Past(), panel = new Panel(view, store, from, network, past, choose), player = new Player(view, panel, store, past, from);
   panel.player = player;
-  view.comparison = new Comparison(view, panel, player, past, Boolean(from.finished));
+  view.comparison = new Comparison(view, panel, player, past, Boolean(from.finished && !from.played));
   const exported = new Export(view, player);
+  if (from.played) await past.ask(from);
   const faults = new Faults(panel, from, network, choose), waits = new Waits(panel, from, choose);
   panel.lists = [faults, waits];
   panel.ends = nodes => faults.ends(nodes);
@@ -67,13 +68,14 @@ async function start() {
   at("about").textContent = `${network.torus ? "torus" : "mesh"} ${network.dims.join("×")}, ${torus.nodes} nodes${network.title ? ` · ${network.title}` : ""}`;
   document.title = `Angara ${network.dims.join("×")}`;
   at("trees").parentElement.hidden = Boolean(from.finished);
-  if (from.finished) finished(view);
+  if (from.finished) finished(view, from);
   wire(view, panel, player, network, choose);
   const place = read(from.place || location.hash);
   apply(place, view, player, network);
   view.moved = () => { if (!from.finished) write(view, player); };
   const state = new State(from, store, past, player, view);
   from.listen(event => take(event, { store, view, from, past, player }), link => state.linked(link));
+  if (from.played) player.fed();
   if (!from.finished) {
     setInterval(refresh, 1000);
     await remember(past, player, from, store, state);
@@ -128,7 +130,7 @@ class State {
   }
 
   show() {
-    if (this.from.finished) return say("finished", "a finished run");
+    if (this.from.finished) return this.showFinished();
     if (!this.link) return;
     const over = this.over(), { player } = this, lost = this.link === "lost";
     const banner = at("ended"), known = over && this.past.jobs.find(job => job.job === over.job && job.to !== null);
@@ -140,6 +142,12 @@ class State {
     else if (lost) say("lost", "the daemon does not answer; this is the last there was");
     else if (over) say("ended", "ended");
     else say("live", this.store.jobs.length ? "live" : "live, no job");
+  }
+
+  showFinished() {
+    const { player } = this, sums = player.at === null;
+    if (this.from.played) this.summed(sums);
+    say(sums ? "finished" : "past", `a finished run${sums ? "" : player.playing ? ", played" : ", paused"}`);
   }
 
   /** Of what has ended, the sums are shown, unless somebody wants something else. */
@@ -156,15 +164,16 @@ class State {
   }
 }
 
-function finished(view) {
+function finished(view, from) {
+  document.querySelector("[name=paint][value=barriers]").parentElement.hidden = true;
+  if (from.played) return;
   view.measure = "total";
-  // A report does not say when each link was busy.
+  // A report without a history does not say when each link was busy.
   view.gauge.unit = "flits";
   at("unit").querySelector("[value=percent]").remove();
   at("measure").hidden = true;
   document.querySelector("[name=measure][value=now]").parentElement.hidden = true;
   document.querySelector("[name=measure][value=total]").checked = true;
-  document.querySelector("[name=paint][value=barriers]").parentElement.hidden = true;
 }
 
 async function take(event, { store, view, from, past, player }) {
@@ -204,7 +213,7 @@ function draw(view, panel, player, state) {
     player.pass(Math.min(200, now - before));
     before = now;
     if (view.dirty) view.draw(now);
-    const { store } = view, news = [store.replayed, store.changes, view.dense.shown()?.factor].join();
+    const { store } = view, news = [store.replayed, store.changes, player.playing, view.dense.shown()?.factor].join();
     if (now - texts > TEXTS && !panel.held && shown !== news && !document.hidden && !isSelecting()) {
       [texts, shown] = [now, news];
       panel.show();

@@ -78,8 +78,14 @@ export class Panel {
     const at = player ? player.at : null;
     if (at !== null) return drawChart(canvas, values, [player.start, player.end], { colours: view.colours, colour, unit, at, last: seconds(player.end - player.start) });
     const all = past.range();
-    const last = past.isVirtual ? all[1] : this.store.t, first = past.isVirtual ? all[0] : last - SHOWN;
-    drawChart(canvas, values, [first, last], { colours: view.colours, colour, unit, last: past.isVirtual ? seconds(last - first) : "now" });
+    const whole = past.isVirtual || this.from.finished;
+    const last = whole ? all[1] : this.store.t, first = whole ? all[0] : last - SHOWN;
+    drawChart(canvas, values, [first, last], { colours: view.colours, colour, unit, last: whole ? seconds(last - first) : "now" });
+  }
+
+  /** Whether it is known what links carried when. */
+  get timed() {
+    return !this.from.finished || this.from.played;
   }
 
   linkName(link) {
@@ -151,8 +157,9 @@ export class Panel {
   showLink(link) {
     const { store, torus } = this, to = torus.neighbour(nodeOf(link), directionOf(link)), site = `link ${this.linkName(link)}`;
     const errors = store.errors.get(link) || [0, 0, 0, 0], down = store.down.has(link);
-    const nowToo = !this.from.finished && !store.replayed, figures = [["flits", short(store.flits[link]), this.from.finished ? "" : `${short(store.rate[link])}/s`]];
-    if (!this.from.finished) figures.push(["of the link's rate", "", percent(store.rate[link] / this.view.gauge.full)]);
+    const sums = this.from.finished && !store.replayed, nowToo = !this.from.finished && !store.replayed;
+    const figures = [["flits", short(store.flits[link]), sums ? "" : `${short(store.rate[link])}/s`]];
+    if (!sums) figures.push(["of the link's rate", "", percent(store.rate[link] / this.view.gauge.full)]);
     if (!store.replayed) {
       figures.push(["packets", short(store.packets[link]), ""], ["payload", inBytes(store.bytes[link]), nowToo ? `${inBytes(store.byteRate[link])}/s` : ""]);
       figures.push(["CRC errors", short(errors[0]), ""], ["replays", short(errors[1]), ""]);
@@ -167,7 +174,7 @@ export class Panel {
       make("p", { class: down ? "bad" : "soft" }, down ? "down" : faults.length ? `up, with ${faults.join(", ")}` : "up"),
       rows(["", store.replayed ? ">so far" : ">total", store.replayed ? ">then" : ">now"], figures),
       compared ? rows(["compared with the reference", ">"], compared) : null,
-      this.from.finished ? null : chart,
+      this.timed ? chart : null,
       lanes.length ? rows(["channel", ">slots in use", ">packets", ">flits"], lanes) : null,
       kinds.length ? rows(["class", ">packets", ">flits", ">payload"], kinds) : null,
       make("p", { class: "soft" }, "back: ", this.linkButton(torus.opposite(link))),
@@ -176,7 +183,7 @@ export class Panel {
         this.order("Corrupt 1 %", `${site} corrupt=1%`, true),
         faults.length ? this.order("Clear", `${site} clear`) : null,
       ));
-    if (!this.from.finished) this.chart(chart, this.past.of(link), "flits/s");
+    if (this.timed) this.chart(chart, this.past.of(link), "flits/s");
   }
 
   showNode(node) {
@@ -221,11 +228,11 @@ export class Panel {
     this.listed = `${view.measure} ${store.replayed}`;
     const list = this.list.map(link => [this.linkButton(link), this.carried(link), differs ? view.gauge.amount(view.comparison.reference.flits[link]) : store.replayed ? short(view.value(link)) : total ? inBytes(store.bytes[link]) : `${inBytes(store.byteRate[link])}/s`]);
     const chart = make("canvas", { class: "chart", role: "img", "aria-label": "Bytes a second on all links over time" });
-    const none = differs ? "No link differs." : finished || total ? "No link has carried anything." : store.replayed ? "No link carries anything at this moment." : "No link carries anything now.";
+    const none = differs ? "No link differs." : total || (finished && !store.replayed) ? "No link has carried anything." : store.replayed ? "No link carries anything at this moment." : "No link carries anything now.";
     this.fill("traffic", differs ? "Links that differ most" : total ? "Links that carried most" : store.replayed ? "Links that carry most, then" : "Links that carry most",
       list.length ? rows(["link", differs ? ">difference" : total ? ">carried" : ">load", differs ? ">reference" : store.replayed ? ">flits/s" : ">payload"], list) : make("p", { class: "soft" }, none),
-      finished ? null : chart);
-    if (!finished) this.chart(chart, this.past.totals(), "B/s on all links");
+      this.timed ? chart : null);
+    if (this.timed) this.chart(chart, this.past.totals(), "B/s on all links");
   }
 
   showJobs() {

@@ -17,6 +17,7 @@ export class Player {
     this.lasts = 15;
     this.job = null;
     this.element = id => document.getElementById(id);
+    if (from.finished) this.element("present").replaceChildren("all of it together");
     this.wire();
   }
 
@@ -55,12 +56,15 @@ export class Player {
       which.replaceChildren(new Option("all that is kept", "all", false, this.job === null), ...jobs.map(option));
       which.dataset.jobs = list;
     }
+    which.hidden = Boolean(this.from.finished);
     this.element("time").hidden = !this.past.frames.length;
     this.show();
   }
 
   toggle() {
-    if (this.at === null) {
+    if (this.at === null && this.from.finished) {
+      this.again();
+    } else if (this.at === null) {
       this.go(this.end, false);
     } else if (this.playing) {
       this.playing = false;
@@ -146,12 +150,12 @@ export class Player {
     const { start, end, at } = this, all = end - start, slider = this.element("moment");
     const now = at === null ? end : at;
     slider.value = all > 0 ? Math.round((PLACES * (now - start)) / all) : PLACES;
-    const said = at === null ? "now" : `${seconds(at - start)} of ${seconds(all)}`;
+    const said = at === null ? (this.from.finished ? seconds(all) : "now") : `${seconds(at - start)} of ${seconds(all)}`;
     slider.setAttribute("aria-valuetext", said);
     this.element("clock").textContent = said;
     this.element("clock").title = this.past.isVirtual ? "the network's own time" : "time of this machine";
     const play = this.element("play");
-    play.textContent = at === null ? "pause" : this.playing ? "pause" : "play";
+    play.textContent = at === null ? (this.from.finished ? "play" : "pause") : this.playing ? "pause" : "play";
     this.element("present").hidden = at === null;
     this.element("rate").textContent = all > 0 ? `1 s shows ${seconds(all / this.lasts)}${this.past.isVirtual ? " of virtual time" : ""}` : "";
     const { frames, steps, held } = this.past;

@@ -117,6 +117,8 @@ export class Recorded {
     this.data = JSON.parse(text);
     this.control = false;
     this.finished = true;
+    /** It is known what links carried when. */
+    this.played = Boolean(this.data.past && this.data.past.frames.length);
   }
 
   async open() {
@@ -129,7 +131,7 @@ export class Recorded {
   }
 
   async past() {
-    return { frames: [], steps: [], jobs: [], changes: [], more: false };
+    return this.data.past;
   }
 
   async job() {

@@ -2,7 +2,7 @@
 
 import { halves, linkOf, nodeOf, places, DIRECTIONS, directionOf } from "./torus.js";
 import { diverging, scale, grounds, named, BUCKETS, HIDDEN } from "./colours.js";
-import { Dense } from "./dense.js";
+import { Dense } from "./dense/dense.js";
 import { largest } from "./store.js";
 import { mapOf } from "./map/layout.js";
 import { FOOT, mapCompass, mapTitles } from "./map/drawn.js";

@@ -139,6 +139,10 @@ OPTIONS: Dict[str, Dict[str, Tuple[str, str, str]]] = {'run': {'n': ('--np',
                     '<FILE.json[.gz]>',
                     'Write traffic to this file, for `angara report`. The file has placement, PE×PE traffic and link '
                     'traffic. It is compressed if the name ends in .gz; a large one gets that ending.'),
+         'history': ('--history',
+                     '',
+                     'With --report: also write what each link carried, by time; `angara report FILE --html PAGE` '
+                     'plays it'),
          'trace': ('--trace',
                    '<FILE.json[.gz]>',
                    'Write a timeline of every call to this file. Perfetto and chrome://tracing show it, and `angara '

@@ -40,6 +40,7 @@ class Run(TypedDict, total=False):
     patience: Values
     strict: bool
     label: bool
+    history: bool
     trace_links: Union[bool, Value]
     capture: Values
     web: Union[bool, Value]

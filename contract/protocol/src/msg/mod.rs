@@ -62,6 +62,18 @@ pub enum Request {
         /// Where to begin.
         from: u32,
     },
+    /// Remember what links carry from now on, until the job ends. Before its PEs are started.
+    JobRemember {
+        /// Job id.
+        job: JobId,
+    },
+    /// What has been remembered: frames after the one of number `after`. Answered by [`Reply::History`].
+    JobHistory {
+        /// Job id.
+        job: JobId,
+        /// 0 for all, and for what comes with the first piece.
+        after: u64,
+    },
     /// Start the launcher's other half on another host for the PEs of a job there. After [`Reply::Ok`] the
     /// connection is a byte stream to its standard input and from its standard output.
     JobAgent {
@@ -158,6 +170,8 @@ pub enum Reply {
     Pairs(Pairs),
     /// Answer to [`Request::JobTimes`].
     Times(TimesPiece),
+    /// Answer to [`Request::JobHistory`].
+    History(HistoryPiece),
     /// Waits of PEs of a job; those that compute are not listed.
     Waits {
         /// At most one per PE, by PE.

@@ -437,6 +437,14 @@ impl Client<'_> {
                 self.check_owner(job)?;
                 Ok(Reply::Times(daemon.times_piece(from).await))
             }
+            Request::JobRemember { job } => {
+                self.check_owner(job)?;
+                daemon.begin_history(job).await.map(|()| Reply::Ok)
+            }
+            Request::JobHistory { job, after } => {
+                self.check_owner(job)?;
+                daemon.history(job, after).await.map(Reply::History)
+            }
             Request::JobWaits { job } => {
                 self.check_owner(job)?;
                 daemon.ask_for_waits().await;
@@ -531,6 +539,7 @@ fn entries(answer: &Line) -> usize {
         Line::Reply(Reply::Report(report)) => report.pairs.len() + report.links.len(),
         Line::Reply(Reply::Counters { links }) => links.len(),
         Line::Reply(Reply::LinkLoads(loads)) => loads.flits.len(),
+        Line::Reply(Reply::History(piece)) => piece.frames.iter().map(|frame| frame.links.len()).sum(),
         Line::Reply(Reply::Times(piece)) => piece.waits.len() + piece.routines.len() + piece.links.len(),
         _ => 0,
     }

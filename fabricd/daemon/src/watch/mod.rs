@@ -1,6 +1,6 @@
 //! Looking on: samples of what the daemon does, taken only while somebody asks for them.
 //!
-//! Nobody looks, nothing is copied. A daemon with a page has somebody who looks while a job runs: the past that pages show. Those who look share samples. The next one is taken no sooner than [`PAUSE`] after the
+//! Nobody looks, nothing is copied. A daemon with a page has somebody who looks while a job runs, and so has a job whose report is to have a history: the past. Those who look share samples. The next one is taken no sooner than [`PAUSE`] after the
 //! last, and so late that the data plane spends no more than a [`SHARE`]th of its time on them.
 
 mod asking;
@@ -41,6 +41,8 @@ impl Daemon {
         if self.has_page() {
             let before = self.watcher.last.borrow();
             self.ledger.look(before.as_ref().map(|(sample, _)| &**sample), &sample, &self.options.shape);
+        }
+        if self.remembers() {
             self.watcher.past.borrow_mut().take(&sample);
         }
         self.watcher.last.replace(Some((sample.clone(), Instant::now())));

@@ -7,7 +7,7 @@
 
 use super::sample::Sample;
 use angara_net::torus::NodeId;
-use angara_protocol::msg::JobStatus;
+use angara_protocol::msg::{Change, Frame, JobStatus, Span, Step};
 use angara_protocol::print::plain_line;
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -26,53 +26,14 @@ const BUDGET: usize = 40 << 20;
 const MINUTE: usize = 16 << 20;
 /// Bytes of a link in a frame.
 const ROW: usize = size_of::<(u32, u32)>();
+/// Rows of frames in an answer, about: a few megabytes of text.
+const ROWS: usize = 200_000;
 /// Jobs, of those that have ended.
 const JOBS: usize = 16;
 /// Bytes of their placements.
 const PLACEMENTS: usize = 4 << 20;
 /// Changes of faults.
 const CHANGES: usize = 256;
-
-/// From when to when: seconds since the daemon's start, and picoseconds of virtual time if there is one.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
-pub(crate) struct Span {
-    pub(crate) from: f64,
-    pub(crate) to: f64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) ps: Option<(u64, u64)>,
-}
-
-impl Span {
-    fn join(&mut self, later: Span) {
-        self.to = later.to;
-        self.ps = match (self.ps, later.ps) {
-            (Some((from, _)), Some((_, to))) => Some((from, to)),
-            (one, other) => one.or(other),
-        };
-    }
-}
-
-/// What all links have carried in a while.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-pub(crate) struct Step {
-    #[serde(flatten)]
-    pub(crate) span: Span,
-    pub(crate) bytes: u64,
-    pub(crate) flits: u64,
-    /// The links that carried most, with their flits.
-    pub(crate) top: Vec<(u32, u32)>,
-}
-
-/// What each link has carried in a while.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-pub(crate) struct Frame {
-    /// Larger than those of earlier ones.
-    pub(crate) id: u64,
-    #[serde(flatten)]
-    pub(crate) span: Span,
-    /// By the number of the link, each with its flits.
-    pub(crate) links: Vec<(u32, u32)>,
-}
 
 /// A job that was seen.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -88,14 +49,6 @@ pub(crate) struct Seen {
     /// The node of each PE, which is asked for.
     #[serde(skip)]
     pub(crate) placement: Vec<NodeId>,
-}
-
-/// From then on these faults were in force, and these links down.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-pub(crate) struct Change {
-    pub(crate) t: f64,
-    pub(crate) faults: Vec<String>,
-    pub(crate) down: Vec<u32>,
 }
 
 /// Sums since the last frame or step.
@@ -160,11 +113,28 @@ impl Past {
         if !carried.is_empty() && now - self.frame.at < self.spacing / 2.0 {
             return;
         }
+        self.take_frame((now, ps), (flits, bytes), carried.is_empty());
+    }
+
+    /// The last frame ends with this sample, the latest there is.
+    pub(crate) fn complete(&mut self, sample: &Sample) {
+        if self.frame.flits.len() == self.step.flits.len() {
+            let (flits, bytes) = (self.step.flits.clone(), self.step.bytes);
+            self.take_frame((sample.at.as_secs_f64(), sample.plane.time_ps), (flits, bytes), true);
+        }
+    }
+
+    /// What comes next is the first one: what was before is nobody's.
+    pub(crate) fn begin(&mut self) {
+        (self.step, self.frame) = Default::default();
+    }
+
+    fn take_frame(&mut self, (now, ps): (f64, Option<u64>), (flits, bytes): (Vec<u64>, u64), over: bool) {
         let moved = since(&self.frame.flits, &flits);
         self.spacing = 60.0 * (moved.len() * ROW) as f64 / MINUTE as f64;
         if moved.is_empty() {
             (self.frame.at, self.frame.ps) = (now, ps);
-        } else if carried.is_empty() || now - self.frame.at >= self.spacing {
+        } else if over || now - self.frame.at >= self.spacing {
             let span = self.frame.until(now, ps);
             self.ids += 1;
             self.add_frame(Frame { id: self.ids, span, links: moved });
@@ -179,7 +149,7 @@ impl Past {
         }
         let Some(oldest) = self.fine.pop_front() else { return };
         match self.coarse.back_mut() {
-            Some(last) if oldest.span.to - last.span.from <= COARSE_S => last.join(oldest),
+            Some(last) if oldest.span.to - last.span.from <= COARSE_S => join_steps(last, oldest),
             _ => self.coarse.push_back(oldest),
         }
         if self.coarse.len() > COARSE {
@@ -188,7 +158,7 @@ impl Past {
     }
 
     fn add_frame(&mut self, frame: Frame) {
-        self.held += frame.bytes();
+        self.held += bytes(&frame);
         self.frames.push_back(frame);
         // Two neighbours become one; the oldest pair that is shorter than what follows it, so that the past gets coarser
         // with its age.
@@ -200,12 +170,12 @@ impl Past {
                 .unwrap_or_else(|| (0..pairs).min_by(|a, b| lasts(*a).total_cmp(&lasts(*b))).unwrap_or(0));
             let Some(later) = self.frames.remove(at + 1) else { return };
             let earlier = &mut self.frames[at];
-            self.held -= earlier.bytes() + later.bytes();
-            earlier.join(later);
-            self.held += earlier.bytes();
+            self.held -= bytes(earlier) + bytes(&later);
+            join_frames(earlier, later);
+            self.held += bytes(earlier);
             // One that takes everything alone goes.
             if self.frames.len() <= 3 && self.held > BUDGET {
-                self.held -= self.frames.pop_front().map_or(0, |frame| frame.bytes());
+                self.held -= self.frames.pop_front().map_or(0, |frame| bytes(&frame));
             }
         }
     }
@@ -264,6 +234,19 @@ impl Past {
         self.frames.iter().skip_while(move |frame| frame.id <= after)
     }
 
+    /// Frames after the one of this number, as many as an answer has room for, and whether there are others.
+    pub(crate) fn piece(&self, after: u64) -> (Vec<&Frame>, bool) {
+        let mut rows = 0;
+        let mut room = |links: usize| {
+            let first = rows == 0;
+            rows += links;
+            first || rows <= ROWS
+        };
+        let frames: Vec<_> = self.frames(after).take_while(|frame| room(frame.links.len())).collect();
+        let last = frames.last().map_or(after, |frame| frame.id);
+        (frames, self.frames(last).next().is_some())
+    }
+
     /// Bytes that frames take.
     pub(crate) fn held(&self) -> usize {
         self.held
@@ -281,25 +264,22 @@ impl Counted {
     }
 }
 
-impl Step {
-    fn join(&mut self, later: Step) {
-        self.span.join(later.span);
-        self.bytes += later.bytes;
-        self.flits += later.flits;
-        self.top = top(sum(&self.top, &later.top));
-    }
+fn join_steps(step: &mut Step, later: Step) {
+    step.span.join(later.span);
+    step.bytes += later.bytes;
+    step.flits += later.flits;
+    step.top = top(sum(&step.top, &later.top));
 }
 
-impl Frame {
-    fn bytes(&self) -> usize {
-        self.links.capacity() * ROW + size_of::<Frame>()
-    }
+fn join_frames(frame: &mut Frame, later: Frame) {
+    frame.id = later.id;
+    frame.span.join(later.span);
+    frame.links = sum(&frame.links, &later.links);
+}
 
-    fn join(&mut self, later: Frame) {
-        self.id = later.id;
-        self.span.join(later.span);
-        self.links = sum(&self.links, &later.links);
-    }
+/// Bytes that a frame takes.
+fn bytes(frame: &Frame) -> usize {
+    frame.links.capacity() * ROW + size_of::<Frame>()
 }
 
 /// Flits of each link that has carried some between two readings. One that counts from zero again has carried nothing.
@@ -386,6 +366,23 @@ mod tests {
         assert!(past.held() <= BUDGET, "{} bytes", past.held());
         assert!(past.frames(0).count() > 8);
         assert_eq!((past.steps().count(), carried(&past)), (59, 8 * 32_768 * 59));
+    }
+
+    #[test]
+    fn what_a_job_begins_with_is_not_its_own_and_what_it_ends_with_is() {
+        let mut past = Past::default();
+        (0..5).for_each(|i| past.take(&sample(8, i, 10 * i)));
+        past.complete(&sample(8, 4, 40));
+        assert_eq!(carried(&past), 8 * 40);
+        // Nobody looks for a while.
+        past.begin();
+        past.take(&sample(8, 90, 700));
+        past.take(&sample(8, 91, 710));
+        past.complete(&sample(8, 91, 710));
+        past.complete(&sample(8, 92, 710));
+        assert_eq!(carried(&past), 8 * 50);
+        let (frames, more) = past.piece(0);
+        assert!(!more && frames.iter().all(|frame| frame.span.to > frame.span.from), "{frames:?}");
     }
 
     #[test]

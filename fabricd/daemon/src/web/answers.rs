@@ -31,23 +31,13 @@ pub(crate) fn link_json(detail: &LinkDetail) -> Value {
     json!({ "classes": classes, "channels": channels })
 }
 
-/// Rows of frames in an answer, about: a few megabytes of text.
-const ROWS: usize = 200_000;
-
 /// What is kept of the past: frames after one of them, as many as an answer has room for, and steps that end after a time.
 pub(crate) fn past_json(past: &Past, after: u64, since: f64, now: f64) -> Value {
-    let mut rows = 0;
-    let mut room = |links: usize| {
-        let first = rows == 0;
-        rows += links;
-        first || rows <= ROWS
-    };
-    let frames: Vec<_> = past.frames(after).take_while(|frame| room(frame.links.len())).collect();
-    let last = frames.last().map_or(after, |frame| frame.id);
+    let (frames, more) = past.piece(after);
     let steps: Vec<_> = past.steps().filter(|step| step.span.to > since).collect();
     json!({
         "now": now,
-        "more": past.frames(last).next().is_some(),
+        "more": more,
         "frames": frames,
         "steps": steps,
         "jobs": past.jobs,

@@ -4,7 +4,7 @@
 //! of them. A file whose name ends in `.gz` is compressed, and so is one that gets large, which is then
 //! called `.gz`. Any `gzip` reads it.
 
-use super::{Details, RunReport, times};
+use super::{Details, History, RunReport, times};
 use crate::error::Failed;
 use angara_net::packed::Unpacked;
 use angara_protocol::msg::PairReport;
@@ -85,6 +85,13 @@ impl Writer {
             writer.rows("waits", waits)?;
             writer.rows("routines", routines)?;
             writer.rows("link_times", link_times)?;
+        }
+        if let Some(History { flit_ps, frames, steps, changes }) = &report.history {
+            writer.put(b"  \"history\": {\n")?;
+            writer.rows("frames", frames)?;
+            writer.rows("steps", steps)?;
+            writer.rows("changes", changes)?;
+            writer.put(format!("  \"flit_ps\": {flit_ps}\n  }},\n").as_bytes())?;
         }
         writer.put(b"  \"pairs\": [")?;
         Ok(writer)
@@ -202,6 +209,9 @@ pub fn read(file: &Path) -> Result<RunReport, Failed> {
     }
     if t.pairs.iter().any(|p| p.from >= pes || p.to >= pes) {
         return Err(Failed::usage(format!("{shown} names PEs beyond the {pes} it places"), REMEDY));
+    }
+    if let Some(why) = report.history.as_ref().and_then(|history| history.check(t.shape).err()) {
+        return Err(Failed::usage(format!("{shown}: {why}"), REMEDY));
     }
     Ok(report)
 }

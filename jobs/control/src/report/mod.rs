@@ -7,12 +7,14 @@ mod compare;
 pub mod document;
 mod file;
 pub mod heatmap;
+mod history;
 pub mod html;
 pub mod table;
 pub mod times;
 
 pub use compare::{Comparison, compare};
 pub use file::{Writer, check_writable, read};
+pub use history::History;
 
 use crate::cores::Bind;
 use angara_abi::account::{Class, Load};
@@ -54,6 +56,9 @@ pub struct RunReport {
     /// What virtual time went for, in detail; [`Writer`] writes it, too.
     #[serde(flatten, skip_serializing)]
     pub details: Details,
+    /// What links carried, by time; [`Writer`] writes it, too.
+    #[serde(default, skip_serializing)]
+    pub history: Option<History>,
     /// The traffic's, on their way from the file; [`Writer`] writes them.
     #[serde(skip_serializing)]
     pairs: Vec<PairReport>,
@@ -125,6 +130,13 @@ pub struct Hot {
 }
 
 impl RunReport {
+    /// The history is that of virtual time, which the details tell.
+    pub fn add_history_of_virtual_time(&mut self) {
+        let Some(times) = &self.traffic.virtual_time else { return };
+        let faults = &self.options.faults;
+        self.history = Some(History::in_virtual_time(self.traffic.shape, times, &self.details.link_times, faults));
+    }
+
     /// The report of a run by a command line, of which pairs of PEs are still to come.
     pub fn new(command: Vec<String>, options: RunOptions, traffic: Report, code: u8, outcome: String) -> RunReport {
         RunReport {
@@ -136,6 +148,7 @@ impl RunReport {
             hottest: hottest(traffic.shape, &traffic.links, HOTTEST),
             traffic,
             details: Details::default(),
+            history: None,
             pairs: Vec::new(),
         }
     }
@@ -401,6 +414,7 @@ pub(super) mod tests {
             format: file::FORMAT,
             pairs: vec![],
             details: Details::default(),
+            history: None,
             command: vec!["./heat".into(), "10".into()],
             options: RunOptions {
                 pes: 2,

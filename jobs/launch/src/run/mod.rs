@@ -27,7 +27,7 @@ use angara_control::cores::Cores;
 use angara_control::daemon::{self, Control};
 use angara_control::error::{Failed, no_thread};
 use angara_control::report::RunOptions;
-use angara_control::report::{self, RunReport, Writer};
+use angara_control::report::{self, History, RunReport, Writer};
 use angara_control::signals::{Signals, Wish};
 use angara_net::torus::Shape;
 use angara_protocol::launch::Launch;
@@ -530,6 +530,11 @@ async fn write_report(
             other => return Err(daemon::unexpected(&other)),
         }
     }
+    match &plan.virtual_time {
+        Some(_) if args.history => head.add_history_of_virtual_time(),
+        None if args.history => head.history = Some(history(place, job).await?),
+        _ => {}
+    }
     let mut writer = Writer::new(file, &head)?;
     let mut next = Some((0, 0));
     while let Some((from, to)) = next {
@@ -546,6 +551,18 @@ async fn write_report(
         angara_protocol::complain!("angara: the report is large, so it is compressed: {}", written.display());
     }
     Ok(())
+}
+
+/// What the daemon remembers of a job.
+async fn history(place: &mut Place, job: JobId) -> Result<History, Failed> {
+    let (mut history, mut next) = (History::default(), Some(0));
+    while let Some(after) = next {
+        match place.control.request(&Request::JobHistory { job, after }).await? {
+            Reply::History(piece) => next = history.add(piece),
+            other => return Err(daemon::unexpected(&other)),
+        }
+    }
+    Ok(history)
 }
 
 /// The daemon's answer to a job request.
@@ -571,6 +588,10 @@ async fn create(place: &mut Place, args: &Options, plan: &JobPlan) -> Result<Cre
                     args,
                     "other jobs there have nodes of their own, so this one got some, too (as by --alloc auto)".into(),
                 );
+            }
+            if args.history && plan.virtual_time.is_none() {
+                let begun = place.control.request(&Request::JobRemember { job }).await;
+                begun.map_err(|e| Failed { code: 2, ..e })?;
             }
             let tolls = Tolls::read(place, job, args).await?;
             Ok(Created { job, key, placement, cores, remote, tolls })

@@ -80,6 +80,8 @@ pub struct Options {
     pub check: Vec<Check>,
     /// File for placement and traffic.
     pub report: Option<PathBuf>,
+    /// The report has what links carried, by time.
+    pub history: bool,
     /// File for a timeline.
     pub trace: Option<PathBuf>,
     /// Number of links with tracks in the timeline.
@@ -139,6 +141,7 @@ impl Options {
             timeout: None,
             check: Vec::new(),
             report: None,
+            history: false,
             trace: None,
             trace_links: None,
             capture: None,

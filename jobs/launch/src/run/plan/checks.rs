@@ -11,6 +11,16 @@ use angara_net::fault::{Command, Target};
 use angara_net::torus::Shape;
 use angara_protocol::msg::Path as EnginePath;
 
+/// `--history` is a part of a report.
+pub(super) fn history(args: &Options) -> Result<(), Failed> {
+    match args.history && args.report.is_none() {
+        true => {
+            Err(Failed::usage("--history is written into a report", "add --report FILE.json, or leave --history out"))
+        }
+        false => Ok(()),
+    }
+}
+
 /// Tells whether packets can be captured as the options want it.
 pub(super) fn capture(args: &Options) -> Result<(), Failed> {
     let Some(file) = &args.capture else { return Ok(()) };

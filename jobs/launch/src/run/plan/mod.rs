@@ -76,6 +76,7 @@ impl JobPlan {
     /// Checks what can be checked without a daemon.
     pub fn new(args: &Options) -> Result<JobPlan, Failed> {
         checks::capture(args)?;
+        checks::history(args)?;
         let mut machine = machine::changed(args.machine.clone(), &args.set)?;
         let engine = Engine::of(args, &machine)?;
         let seeded = args.seed.is_some() && args.clock == Clock::Virtual;

@@ -1,7 +1,7 @@
 // Links and nodes of a large network, which a canvas draws too slowly: the busiest on top, seen from afar in groups.
 
-import { DIRECTIONS, directionOf, nodeOf } from "./torus.js";
-import { BUCKETS, HIDDEN } from "./colours.js";
+import { DIRECTIONS, directionOf, nodeOf } from "../torus.js";
+import { BUCKETS, HIDDEN } from "../colours.js";
 import { Raster, pixel } from "./raster.js";
 
 /** Nodes that are nearer to each other, in pixels, are drawn in groups. */
