@@ -103,7 +103,9 @@ impl Values {
     }
 
     fn windows(&self) -> [Window; 4] {
-        let (p, slot, way_in) = (Params::default(), self.hop + self.credit, self.injection + self.host_read);
+        let (p, slot) = (Params::default(), self.hop + self.credit);
+        // Up to the grant of the first router.
+        let way_in = self.injection + self.host_read + self.hop.saturating_sub(self.flight);
         let there_and_back = 2 * (way_in + READ_HOPS * self.hop + self.ejection + self.host_write);
         let window = |name, said, least, packets, time| {
             let unit = self.slower().of(packets * PACKET_FLITS_MAX as u64);
@@ -592,8 +594,8 @@ mod tests {
         for (changes, slots, packets) in [
             ("", 8, 16),
             ("link=15GB/s", 8, 16),
-            ("link=15GB/s,core=16GB/s", 13, 18),
-            ("link=128GB/s,core=1TB/s", 94 + 1, 136),
+            ("link=15GB/s,core=16GB/s", 13, 21),
+            ("link=128GB/s,core=1TB/s", 95, 158),
         ] {
             let p = changed(changes).params().expect("no contradiction");
             assert_eq!((p.slots, p.collective_slots, p.staged_per_port), (slots, slots, packets), "{changes}");
@@ -612,7 +614,7 @@ mod tests {
             ("link=128GB/s,core=128GB/s,reads=4", &["reads = 4 lets"]),
             // Paper 002 has the same 3.5 GB/s.
             ("slots=4", &["slots = 4 lets 3.492GB/s of 7.5GB/s through; leave it out, which is 8 here"]),
-            ("link=128GB/s,core=128GB/s,slots=16,packets=16", &["slots = 16 lets 20.4", "packets = 16 lets 14.2"]),
+            ("link=128GB/s,core=128GB/s,slots=16,packets=16", &["slots = 16 lets 20.4", "packets = 16 lets 12.2"]),
             (
                 "link=15GB/s,core=8GB/s,injection-gap=100ns",
                 &["set core", "injection-gap = 100ns lets 2.88GB/s of 8GB/s"],
