@@ -79,10 +79,10 @@ pub struct Params {
     pub barrier_ps: Tick,
     /// Router clock period; credits to the processor go every 4096 of them.
     pub cycle_ps: Tick,
-    /// Packet slots of each data virtual channel's buffer (2..=16).
-    pub slots: u8,
-    /// Packet slots of each collective virtual channel's buffer (2..=16).
-    pub collective_slots: u8,
+    /// Packet slots of each data virtual channel's buffer (2..=1024).
+    pub slots: u16,
+    /// Packet slots of each collective virtual channel's buffer (2..=1024).
+    pub collective_slots: u16,
     /// Posted operations a port may queue before [`InjectError::Busy`].
     pub ops_per_port: u16,
     /// Packets of a port on their way from memory into the network; a train is one, and none follows behind one of 32 KiB.
@@ -188,9 +188,9 @@ pub enum ConfigError {
     /// A node outside the shape.
     #[error("node {0} is not one of the {1} nodes of the network")]
     Node(NodeId, usize),
-    /// Slots outside 2..=16.
-    #[error("{0} slots: a virtual channel needs 2 to 16 packet slots for the bubble rule")]
-    Slots(u8),
+    /// Slots outside 2..=1024.
+    #[error("{0} slots: a virtual channel needs 2 to 1024 packet slots for the bubble rule")]
+    Slots(u16),
     /// An ejection shorter than the router it contains.
     #[error("eject_ps = {0} is less than router_ps = {1}, which it contains")]
     Ejection(Tick, Tick),

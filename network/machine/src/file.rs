@@ -192,7 +192,8 @@ impl Machine {
     pub fn changes_in(&self, wanted: impl Fn(&str) -> bool) -> String {
         let defaults = Values::default();
         let all = KEYS.iter().filter(|key| wanted(key.table));
-        let changed = all.filter(|key| key.show(&self.values) != key.show(&defaults));
+        let said = all.filter(|key| !key.follows(&self.values));
+        let changed = said.filter(|key| key.show(&self.values) != key.show(&defaults));
         changed.map(|key| format!("{}={}", key.name, key.show(&self.values))).collect::<Vec<_>>().join(",")
     }
 
@@ -216,7 +217,9 @@ impl Machine {
             let shown = key.show(&self.values);
             let source = if shown == key.show(&defaults) { key.source } else { "changed" };
             let value = if key.is_number() { shown } else { format!("\"{shown}\"") };
-            out.push_str(&format!("{:<28} # {} ({source})\n", format!("{} = {value}", key.name), key.about));
+            // What others make of it is said, but not set.
+            let mark = if key.follows(&self.values) { "# " } else { "" };
+            out.push_str(&format!("{:<28} # {} ({source})\n", format!("{mark}{} = {value}", key.name), key.about));
         }
         out
     }

@@ -1,5 +1,7 @@
 //! What a machine file may say: one row per key, with its unit, default and source.
 
+use angara_abi::account::READ_MAX;
+use angara_abi::{FLIT_BYTES, PACKET_FLITS_MAX, PAYLOAD_MAX};
 use angara_fabric::{FlitTime, NodePath, Params, Quiet, Tick};
 use angara_net::units;
 use angara_protocol::mpi::MpiCosts;
@@ -17,8 +19,9 @@ pub struct Values {
     barrier_phase: Tick,
     link: FlitTime,
     core: FlitTime,
-    slots: u16,
-    collective_slots: u16,
+    /// As many as a link needs, unless said.
+    slots: Option<u16>,
+    collective_slots: Option<u16>,
     age_limit: u16,
     adaptive: bool,
     balanced: bool,
@@ -28,8 +31,9 @@ pub struct Values {
     host_read: Tick,
     host_write: Tick,
     jitter: Tick,
-    packets: u16,
-    reads: u16,
+    /// As many as a link needs, unless said.
+    packets: Option<u16>,
+    reads: Option<u16>,
     quiet: Quiet,
     by_memory: bool,
     memory_latency: Tick,
@@ -52,8 +56,8 @@ impl Default for Values {
             barrier_phase: p.barrier_ps,
             link: p.link_flit,
             core: p.core_flit,
-            slots: p.slots.into(),
-            collective_slots: p.collective_slots.into(),
+            slots: None,
+            collective_slots: None,
             age_limit: p.age_limit.into(),
             adaptive: p.adaptive,
             balanced: p.balanced,
@@ -63,8 +67,8 @@ impl Default for Values {
             host_read: p.host_read_ps,
             host_write: 0,
             jitter: p.jitter_ps,
-            packets: p.staged_per_port,
-            reads: p.reads_per_port,
+            packets: None,
+            reads: None,
             quiet: p.quiet,
             by_memory: false,
             memory_latency: 100_000,
@@ -93,13 +97,52 @@ impl Values {
         }
     }
 
-    /// Returns what keeps a link from carrying what it could, in words.
-    pub fn bottleneck(&self) -> Option<String> {
-        let (link, core) = (self.link.rate(), self.core.rate());
-        (link > core).then(|| {
-            let (link, core) = (show_rate(self.link), show_rate(self.core));
-            format!("link = {link} carries no more than core = {core} lets through; set core, too, and slots for long streams")
-        })
+    /// The slower of a link and the chip behind it.
+    fn slower(&self) -> FlitTime {
+        if self.link.rate() <= self.core.rate() { self.link } else { self.core }
+    }
+
+    fn windows(&self) -> [Window; 4] {
+        let (p, slot) = (Params::default(), self.hop + self.credit);
+        // Up to the grant of the first router.
+        let way_in = self.injection + self.host_read + self.hop.saturating_sub(self.flight);
+        let there_and_back = 2 * (way_in + READ_HOPS * self.hop + self.ejection + self.host_write);
+        let window = |name, said, least, packets, time| {
+            let unit = self.slower().of(packets * PACKET_FLITS_MAX as u64);
+            Window { name, said, least, bytes: packets * PACKET_BYTES, unit, time }
+        };
+        let of_read = (READ_MAX / PAYLOAD_MAX) as u64;
+        [
+            window("slots", self.slots, p.slots, 1, slot),
+            window("collective-slots", self.collective_slots, p.collective_slots, 1, slot),
+            window("packets", self.packets, p.staged_per_port, 1, way_in),
+            window("reads", self.reads, p.reads_per_port, of_read, there_and_back),
+        ]
+    }
+
+    /// Returns what one setting keeps another one from, in words, each with the remedy.
+    pub fn bottlenecks(&self) -> Vec<String> {
+        let (link, core) = (show_rate(self.link), show_rate(self.core));
+        let mut found = Vec::new();
+        if self.link.rate() > self.core.rate() {
+            found.push(format!("link = {link} carries no more than core = {core} lets through; set core, too"));
+        }
+        let wanted = show_rate(self.slower());
+        found.extend(self.windows().iter().filter(|w| u64::from(w.count()) < w.needed()).map(|window| {
+            let (name, enough) = (window.name, window.needed() <= u64::from(WINDOW_MAX));
+            let remedy = match window.said {
+                Some(_) if enough => format!("leave it out, which is {} here", window.needed()),
+                _ => format!("more than {WINDOW_MAX} are not possible, so take shorter times"),
+            };
+            format!("{name} = {} lets {} of {wanted} through; {remedy}", window.count(), show_rate(window.rate()))
+        }));
+        // A packet's bytes in each gap.
+        let of_gap = PACKET_BYTES * 1_000_000 / self.gap.max(1);
+        if of_gap < self.slower().rate() {
+            let (gap, rate) = (show_time(self.gap), show_rate(FlitTime::of_rate(of_gap.max(1))));
+            found.push(format!("injection-gap = {gap} lets {rate} of {wanted} through; take a shorter one"));
+        }
+        found
     }
 
     /// As the model takes them.
@@ -119,6 +162,7 @@ impl Values {
             ));
         }
         let node_path = NodePath { latency_ps: self.memory_latency, flit: self.memory_rate };
+        let [slots, collective_slots, staged_per_port, reads_per_port] = self.windows().map(|window| window.count());
         Ok(Params {
             inject_ps: self.injection,
             eject_ps: self.ejection + self.host_write,
@@ -129,8 +173,8 @@ impl Values {
             barrier_ps: self.barrier_phase,
             link_flit: self.link,
             core_flit: self.core,
-            slots: self.slots as u8,
-            collective_slots: self.collective_slots as u8,
+            slots,
+            collective_slots,
             age_limit: self.age_limit as u8,
             adaptive: self.adaptive,
             balanced: self.balanced,
@@ -138,12 +182,47 @@ impl Values {
             dma_start_ps: self.dma_start + self.descriptor_fetch,
             host_read_ps: self.host_read,
             jitter_ps: self.jitter,
-            staged_per_port: self.packets,
-            reads_per_port: self.reads,
+            staged_per_port,
+            reads_per_port,
             quiet: self.quiet,
             node_path: self.by_memory.then_some(node_path),
             ..Params::default()
         })
+    }
+}
+
+/// Most slots of a virtual channel, packets of a PE on their way into the network, and unanswered requests.
+const WINDOW_MAX: u16 = 1024;
+/// Bytes of the longest packet on a link.
+const PACKET_BYTES: u64 = (PACKET_FLITS_MAX * FLIT_BYTES) as u64;
+/// Reads from so far away keep a link busy.
+const READ_HOPS: Tick = 32;
+
+/// How many packets, or groups of them, may be under way at a place where each stays for a time beyond its own on a link.
+struct Window {
+    name: &'static str,
+    /// What the file says; as many as are needed, and at least `least`, if it says nothing.
+    said: Option<u16>,
+    least: u16,
+    /// Bytes and time of each on a link.
+    bytes: u64,
+    unit: Tick,
+    /// The time beyond that.
+    time: Tick,
+}
+
+impl Window {
+    /// With so many the link's rate is kept: one more than are under way, since whoever enters a ring leaves one free.
+    fn needed(&self) -> u64 {
+        (self.time + self.unit).div_ceil(self.unit) + 1
+    }
+    fn count(&self) -> u16 {
+        self.said.unwrap_or_else(|| self.needed().clamp(self.least.into(), WINDOW_MAX.into()) as u16)
+    }
+    /// The rate that its count lets through.
+    fn rate(&self) -> FlitTime {
+        let megabytes = u64::from(self.count() - 1) * self.bytes * 1_000_000 / (self.time + self.unit);
+        FlitTime::of_rate(megabytes.clamp(1, 1_000_000))
     }
 }
 
@@ -154,6 +233,8 @@ enum Field {
     /// Bytes per second.
     Rate(fn(&mut Values) -> &mut FlitTime),
     Count(RangeInclusive<u16>, fn(&mut Values) -> &mut u16),
+    /// The count of a [`Window`], by its number.
+    Window(RangeInclusive<u16>, usize, fn(&mut Values) -> &mut Option<u16>),
     /// One of two words; the second is true.
     Word([&'static str; 2], fn(&mut Values) -> bool, fn(&mut Values, bool)),
 }
@@ -219,16 +300,16 @@ pub const KEYS: &[Key] = &[
     key(
         "network",
         "slots",
-        Field::Count(2..=16, |v| &mut v.slots),
+        Field::Window(2..=WINDOW_MAX, 0, |v| &mut v.slots),
         OURS,
-        "packets that a data virtual channel buffers",
+        "packets that a data virtual channel buffers; more for faster or longer links, as many as they need",
     ),
     key(
         "network",
         "collective-slots",
-        Field::Count(2..=16, |v| &mut v.collective_slots),
+        Field::Window(2..=WINDOW_MAX, 1, |v| &mut v.collective_slots),
         OURS,
-        "packets that a collective virtual channel buffers",
+        "packets that a collective virtual channel buffers; more in the same way",
     ),
     key(
         "network",
@@ -296,16 +377,16 @@ pub const KEYS: &[Key] = &[
     key(
         "adapter",
         "packets",
-        Field::Count(1..=1024, |v| &mut v.packets),
+        Field::Window(1..=WINDOW_MAX, 2, |v| &mut v.packets),
         OURS,
-        "packets of a PE on their way into the network",
+        "packets of a PE on their way into the network; more in the same way",
     ),
     key(
         "adapter",
         "reads",
-        Field::Count(1..=1024, |v| &mut v.reads),
+        Field::Window(1..=WINDOW_MAX, 3, |v| &mut v.reads),
         OURS,
-        "unanswered read requests of a PE, up to 32 KiB each",
+        "unanswered read requests of a PE, up to 32 KiB each; more in the same way",
     ),
     key(
         "adapter",
@@ -399,6 +480,11 @@ impl Key {
                 *at(values) =
                     count.ok_or_else(|| refused(format!("a number from {} to {}", range.start(), range.end())))?;
             }
+            Field::Window(range, _, at) => {
+                let count = text.parse().ok().filter(|n| range.contains(n));
+                let expects = || refused(format!("a number from {} to {}", range.start(), range.end()));
+                *at(values) = Some(count.ok_or_else(expects)?);
+            }
             Field::Word(words, _, set) => {
                 let word = words.iter().position(|word| *word == text);
                 set(values, word.ok_or_else(|| refused(words.join(" or ")))? == 1);
@@ -414,13 +500,19 @@ impl Key {
             Field::Time(_, at) => show_time(*at(&mut values)),
             Field::Rate(at) => show_rate(*at(&mut values)),
             Field::Count(_, at) => at(&mut values).to_string(),
+            Field::Window(_, window, _) => values.windows()[*window].count().to_string(),
             Field::Word(words, get, _) => words[usize::from(get(&mut values))].into(),
         }
     }
 
     /// True if a file says the value as a number.
     pub fn is_number(&self) -> bool {
-        matches!(self.field, Field::Count(..))
+        matches!(self.field, Field::Count(..) | Field::Window(..))
+    }
+
+    /// True if the value is what others make of it, because nobody has said it.
+    pub fn follows(&self, values: &Values) -> bool {
+        matches!(&self.field, Field::Window(_, _, at) if at(&mut values.clone()).is_none())
     }
 }
 
@@ -453,7 +545,8 @@ mod tests {
             let mut values = Values::default();
             let shown = key.show(&values);
             key.set(&mut values, &shown).expect("its own default");
-            assert_eq!(values, Values::default(), "{} = {shown}", key.name);
+            assert_eq!(values.params(), Values::default().params(), "{} = {shown}", key.name);
+            assert_eq!(values == Values::default(), !matches!(key.field, Field::Window(..)), "{}", key.name);
         }
     }
 
@@ -488,14 +581,55 @@ mod tests {
         assert_eq!(p.node_path.map(|n| n.latency_ps), Some(100_000));
     }
 
-    #[test]
-    fn a_link_behind_a_slower_core_is_named() {
+    fn changed(text: &str) -> Values {
         let mut values = Values::default();
-        assert_eq!(values.bottleneck(), None);
-        Key::find("link").expect("a key").set(&mut values, "15GB/s").expect("a value");
-        assert!(values.bottleneck().is_some_and(|why| why.contains("link = 15GB/s") && why.contains("core = 8GB/s")));
-        Key::find("core").expect("a key").set(&mut values, "16GB/s").expect("a value");
-        assert_eq!(values.bottleneck(), None);
+        for (name, value) in text.split(',').filter_map(|change| change.split_once('=')) {
+            Key::find(name).expect("a key").set(&mut values, value).expect("a value");
+        }
+        values
+    }
+
+    #[test]
+    fn faster_links_get_the_slots_and_packets_that_they_need() {
+        for (changes, slots, packets) in [
+            ("", 8, 16),
+            ("link=15GB/s", 8, 16),
+            ("link=15GB/s,core=16GB/s", 13, 21),
+            ("link=128GB/s,core=1TB/s", 95, 158),
+        ] {
+            let p = changed(changes).params().expect("no contradiction");
+            assert_eq!((p.slots, p.collective_slots, p.staged_per_port), (slots, slots, packets), "{changes}");
+        }
+        let fastest = changed("link=400GB/s,core=400GB/s");
+        assert_eq!(fastest.bottlenecks(), [""; 0], "nothing is in its way");
+        assert!(Key::find("slots").expect("a key").follows(&fastest));
+    }
+
+    #[test]
+    fn what_caps_another_setting_is_named() {
+        for (changes, parts) in [
+            ("", &[][..]),
+            ("link=15GB/s,core=16GB/s", &[]),
+            ("link=15GB/s", &["link = 15GB/s carries no more than core = 8GB/s lets through"]),
+            ("link=128GB/s,core=128GB/s,reads=4", &["reads = 4 lets"]),
+            // Paper 002 has the same 3.5 GB/s.
+            ("slots=4", &["slots = 4 lets 3.492GB/s of 7.5GB/s through; leave it out, which is 8 here"]),
+            ("link=128GB/s,core=128GB/s,slots=16,packets=16", &["slots = 16 lets 20.4", "packets = 16 lets 12.2"]),
+            (
+                "link=15GB/s,core=8GB/s,injection-gap=100ns",
+                &["set core", "injection-gap = 100ns lets 2.88GB/s of 8GB/s"],
+            ),
+            (
+                "link=1TB/s,core=1TB/s,hop=1us",
+                &["slots = 1024 lets", "collective-slots = 1024", "packets = 1024", "reads = 1024"],
+            ),
+        ] {
+            let found = changed(changes).bottlenecks();
+            assert_eq!(found.len(), parts.len(), "{changes}: {found:?}");
+            for (one, part) in found.iter().zip(parts) {
+                assert!(one.contains(part), "{changes}: {one}");
+            }
+        }
     }
 
     #[test]
@@ -506,7 +640,7 @@ mod tests {
             ("hop", "0ns", "such as 129ns"),
             ("link", "fast", "such as 7.5GB/s"),
             ("link", "0MB/s", "1MB/s"),
-            ("slots", "1", "2 to 16"),
+            ("slots", "1", "2 to 1024"),
             ("quiet", "soon", "read or delivered"),
         ] {
             let e = Key::find(name).expect("a key").set(&mut values, text).expect_err(text);

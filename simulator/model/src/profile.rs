@@ -68,7 +68,7 @@ pub struct Angara {
     /// deterministic channel. 32 cycles of 500 MHz.
     pub escape: Tick,
     /// Buffer slots of one maximum packet each: response, request and adaptive channels.
-    pub slots: u8,
+    pub slots: u16,
     /// Grants of an output that a waiting packet may see go elsewhere before it precedes everyone.
     pub age_limit: u8,
     /// Injection channels (and ejection channels) per node, 1..=4.

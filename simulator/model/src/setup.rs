@@ -94,8 +94,8 @@ pub enum SetupError {
     #[error("{0} = 0: must be at least 1")]
     Zero(&'static str),
     /// Fewer slots than the bubble rule needs.
-    #[error("slots = {0}: entering a ring takes 2 free packet slots (bubble rule); give 2 to 16")]
-    Slots(u8),
+    #[error("slots = {0}: entering a ring takes 2 free packet slots (bubble rule); give 2 to 1024")]
+    Slots(u16),
     /// Too many channels.
     #[error("channels = {0}: give 1 to {CHANNELS_MAX} injection channels per node")]
     Channels(u8),
@@ -243,7 +243,7 @@ impl Angara {
         if !matches!(shape, AnyTopology::Grid(_)) {
             return Err(SetupError::NotAGrid(shape.clone()));
         }
-        let most = if self.bubble_in_flits { 14 } else { 16 };
+        let most = if self.bubble_in_flits { 56 } else { 1024 };
         if !(2..=most).contains(&self.slots) {
             return Err(SetupError::Slots(self.slots));
         }

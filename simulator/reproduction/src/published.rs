@@ -33,7 +33,7 @@ pub(super) fn claims() -> Vec<Claim> {
     ]
 }
 
-fn network(slots: u8) -> Result<Network, Error> {
+fn network(slots: u16) -> Result<Network, Error> {
     let shape = "torus:8x4".parse().expect("a shape");
     let config = Setup {
         shape,
@@ -94,7 +94,7 @@ fn hop() -> Claim {
 }
 
 /// Gbytes/s of a stream of full packets to the neighbour, on one channel or on all in turn.
-fn stream(slots: u8, all: bool) -> Result<f64, Error> {
+fn stream(slots: u16, all: bool) -> Result<f64, Error> {
     let mut net = network(slots)?;
     for i in 0..STREAM {
         let (class, adaptive) = match i % 3 {

@@ -49,8 +49,8 @@ impl Adapters {
 
     /// Trains of one port that wait for the host interface hold up everybody at its node, so there is never a second long one.
     pub(crate) fn may_stage(&self, port: usize) -> bool {
-        let p = &self.ports[port];
-        p.staged < self.chip.params.staged_per_port as u32 && p.carried < TRAIN_PACKETS
+        let (p, most) = (&self.ports[port], u32::from(self.chip.params.staged_per_port));
+        p.staged < most && p.carried < most.max(TRAIN_PACKETS)
     }
 
     /// A packet of a port is in the network, or will never be.

@@ -9,8 +9,8 @@
 use super::layout::{DATA_VCS, VCS};
 use crate::types::Tick;
 
-/// Most slots of a virtual channel.
-pub(crate) const SLOTS_MAX: usize = 16;
+/// Most slots of a virtual channel: what a link of 400 GB/s needs with the chip's times, and room for slower ones.
+pub(crate) const SLOTS_MAX: usize = 1024;
 /// Not known yet.
 pub(crate) const NEVER: Tick = Tick::MAX;
 
@@ -29,9 +29,9 @@ fn place(vc: usize) -> usize {
 pub(crate) struct Credits {
     /// The earliest time at which a slot that is not counted yet is free, by channel.
     next: [Tick; GROUP],
-    free: [u8; GROUP],
+    free: [u16; GROUP],
     /// Slots whose time is known but not counted yet.
-    pending: [u8; GROUP],
+    pending: [u16; GROUP],
 }
 
 impl Credits {
@@ -43,15 +43,18 @@ impl Credits {
     /// Takes units that are free.
     #[inline(always)]
     pub(crate) fn take(&mut self, vc: usize, units: usize) {
-        self.free[place(vc)] -= units as u8;
+        self.free[place(vc)] -= units as u16;
     }
 }
 
 /// The times at which slots become free, once known, behind all outputs: all but the earliest, which is in the
-/// channel's [`Credits`], in no order.
+/// channel's [`Credits`], as rings in ascending order. Packets leave a buffer one after the other, so a new time is
+/// nearly always the latest.
 #[derive(Debug)]
 pub(crate) struct Slots {
     returns: Vec<Tick>,
+    /// Where each channel's ring begins, behind each output.
+    heads: Vec<u16>,
     per_output: usize,
     first: [usize; VCS],
     units: [usize; VCS],
@@ -65,12 +68,18 @@ impl Slots {
             first[vc] = next;
             next += units[vc].saturating_sub(1);
         }
-        Slots { returns: vec![0; outputs * next], per_output: next, first, units }
+        Slots { returns: vec![0; outputs * next], heads: vec![0; outputs * VCS], per_output: next, first, units }
     }
     /// The state of a link none of whose slots is in use, for the channels from `vc` on.
     pub(crate) fn all_free(&self, vc: usize) -> Credits {
-        let free = std::array::from_fn(|i| self.units.get(vc + i).map_or(0, |units| *units as u8));
+        let free = std::array::from_fn(|i| self.units.get(vc + i).map_or(0, |units| *units as u16));
         Credits { next: [NEVER; GROUP], free, pending: [0; GROUP] }
+    }
+    /// Place in `returns` of the `k`th time of a ring, which holds at most `units` − 1.
+    #[inline(always)]
+    fn nth(&self, output: usize, vc: usize, k: usize) -> usize {
+        let (size, at) = (self.units[vc] - 1, self.heads[output * VCS + vc] as usize + k);
+        output * self.per_output + self.first[vc] + if at < size { at } else { at - size }
     }
     /// Free units behind `output` on `vc` at `now`.
     #[inline(always)]
@@ -84,25 +93,31 @@ impl Slots {
     #[inline]
     fn count(&mut self, c: &mut Credits, output: usize, vc: usize, now: Tick) {
         let i = place(vc);
-        let pending = std::mem::take(&mut c.pending[i]);
-        c.free[i] += pending;
+        c.free[i] += 1;
+        c.pending[i] -= 1;
         c.next[i] = NEVER;
-        if pending > 1 {
-            self.keep_pending(c, output, vc, pending as usize - 1, now);
+        if c.pending[i] > 0 {
+            self.count_later(c, output, vc, now);
         }
     }
-    /// Keeps those of the `later` returns that come after `now` pending.
+    /// Goes on with the ring, and takes the earliest that is not free yet out of it.
     #[inline(never)]
-    fn keep_pending(&mut self, c: &mut Credits, output: usize, vc: usize, later: usize, now: Tick) {
+    fn count_later(&mut self, c: &mut Credits, output: usize, vc: usize, now: Tick) {
         let i = place(vc);
-        let base = output * self.per_output + self.first[vc];
-        for k in base..base + later {
-            let at = self.returns[k];
+        let mut gone = 0;
+        while c.pending[i] > 0 {
+            let at = self.returns[self.nth(output, vc, gone)];
+            gone += 1;
             if at > now {
-                c.free[i] -= 1;
-                self.file(c, output, vc, at);
+                c.next[i] = at;
+                break;
             }
+            c.free[i] += 1;
+            c.pending[i] -= 1;
         }
+        let (size, head) = (self.units[vc] - 1, &mut self.heads[output * VCS + vc]);
+        let at = *head as usize + gone;
+        *head = if at < size { at } else { at - size } as u16;
     }
     /// Another slot is known to be free from `at` on.
     #[inline(always)]
@@ -113,8 +128,25 @@ impl Slots {
         let earliest = c.next[i];
         c.next[i] = earliest.min(at);
         if pending > 0 {
-            self.returns[output * self.per_output + self.first[vc] + pending - 1] = earliest.max(at);
+            self.file_later(output, vc, pending - 1, (at, earliest));
         }
+    }
+    /// Puts the later one of two times, one of which precedes all, into a ring of `len`.
+    #[inline]
+    fn file_later(&mut self, output: usize, vc: usize, len: usize, (at, earliest): (Tick, Tick)) {
+        let at = at.max(earliest);
+        let mut k = len;
+        while k > 0 {
+            let before = self.returns[self.nth(output, vc, k - 1)];
+            if before <= at {
+                break;
+            }
+            let place = self.nth(output, vc, k);
+            self.returns[place] = before;
+            k -= 1;
+        }
+        let place = self.nth(output, vc, k);
+        self.returns[place] = at;
     }
     /// Units are free again from `at` on.
     #[inline(always)]
@@ -136,13 +168,12 @@ impl Slots {
     /// Units of `vc` behind `output` that are in use at `now`, for whoever looks on: nothing is counted by it.
     pub(crate) fn in_use(&self, c: &Credits, output: usize, vc: usize, now: Tick) -> usize {
         let i = place(vc);
-        let base = output * self.per_output + self.first[vc];
-        let later = &self.returns[base..base + usize::from(c.pending[i]).saturating_sub(1)];
-        let earliest = (c.pending[i] > 0).then_some(&c.next[i]);
-        let back = earliest.into_iter().chain(later).filter(|at| **at <= now).count();
+        let later = (0..usize::from(c.pending[i]).saturating_sub(1)).map(|k| self.returns[self.nth(output, vc, k)]);
+        let earliest = (c.pending[i] > 0).then_some(c.next[i]);
+        let back = earliest.into_iter().chain(later).filter(|at| *at <= now).count();
         self.units[vc] - usize::from(c.free[i]) - back
     }
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.returns.capacity() * size_of::<Tick>()
+        self.returns.capacity() * size_of::<Tick>() + self.heads.capacity() * size_of::<u16>()
     }
 }

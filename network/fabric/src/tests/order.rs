@@ -247,7 +247,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn fences_and_flushes_keep_what_they_promise(seed: u64, adaptive: bool, delivered: bool, slots in 2..9u8) {
+    fn fences_and_flushes_keep_what_they_promise(seed: u64, adaptive: bool, delivered: bool, slots in 2..9u16) {
         let quiet = if delivered { Quiet::Delivered } else { Quiet::Read };
         let w = fences_and_flushes(seed, Params { adaptive, quiet, slots, ..Params::default() });
         let check = w.fabric.order_check(JOB);

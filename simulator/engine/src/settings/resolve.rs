@@ -330,8 +330,7 @@ impl Keys {
         let params = machine.unwrap_or_else(Machine::plain).params();
         let default = Angara::from(params.map_err(|e| (Error::invalid("machine", "given", e.to_string()), "machine"))?);
         let time = |ns: Option<f64>, default: Tick, name| ns.map_or(Ok(default), |ns| picoseconds(ns, name));
-        let slots = self.buffer.unwrap_or(u16::from(default.slots));
-        let slots = u8::try_from(slots).unwrap_or(u8::MAX);
+        let slots = self.buffer.unwrap_or(default.slots);
         let angara = Angara {
             injection: time(self.injection_ns, default.injection, "injection-ns")?,
             ejection: time(self.ejection_ns, default.ejection, "ejection-ns")?,
@@ -344,7 +343,7 @@ impl Keys {
             rest: Params { adaptive: false, ..default.rest },
             ..default
         };
-        Ok((Profile::Angara(angara), u16::from(slots), 5))
+        Ok((Profile::Angara(angara), slots, 5))
     }
 
     /// All faults as the fabric reads them.

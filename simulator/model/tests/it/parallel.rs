@@ -174,7 +174,7 @@ proptest! {
     fn nor_in_the_angara_profile(
         dims in prop::collection::vec(1u16..6, 1..4).prop_filter("small", |d| (2..=40).contains(&d.iter().product::<u16>())),
         wrap in any::<bool>(),
-        slots in 2u8..5,
+        slots in 2u16..5,
         channels in 1u8..3,
         coarse in any::<bool>(),
         seed in any::<u64>(),

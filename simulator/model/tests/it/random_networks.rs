@@ -403,7 +403,7 @@ proptest! {
     #[test]
     fn angara_router_agrees_with_the_oracle(
         shape in grid_shape(),
-        slots in 2u8..5,
+        slots in 2u16..5,
         channels in 1u8..3,
         load in 1u64..12,
         hot in any::<bool>(),
@@ -435,7 +435,7 @@ proptest! {
 
 /// A network of the chip with faults at random times.
 fn faulty() -> impl Strategy<Value = Faulty> {
-    let network = (grid_shape(), 2u8..5, 1u8..3, prop::sample::select(vec![1u8, 3, 64]), any::<bool>());
+    let network = (grid_shape(), 2u16..5, 1u8..3, prop::sample::select(vec![1u8, 3, 64]), any::<bool>());
     let traffic = (1u64..12, any::<bool>(), 1u64..10, any::<bool>(), any::<u64>());
     (network, traffic).prop_map(|((shape, slots, channels, age_limit, coarse), (load, hot, count, divided, seed))| {
         let chip = Angara { slots, channels, age_limit, ..Angara::default() };

@@ -83,8 +83,8 @@ impl JobPlan {
         if seeded && machine.params().is_ok_and(|p| p.jitter_ps == 0) {
             machine.change(SEED_JITTER).expect("a key and its value");
         }
-        if let Some(why) = machine.values.bottleneck().filter(|_| !args.quiet) {
-            angara_protocol::complain!("angara: {why}");
+        if !args.quiet {
+            machine.values.bottlenecks().iter().for_each(|why| angara_protocol::complain!("angara: {why}"));
         }
         let changes = machine.changes();
         if !changes.is_empty() && args.runtime_dir.is_some() {
