@@ -68,6 +68,15 @@ fn values_of_a_machine_reach_programs_by_file_and_by_option() {
     assert!(off(bandwidth, 8.0 * 16.0 / 18.0) < 0.01, "{bandwidth} GB/s");
 
     let of = |set: &str| costs(&["-n", "2", "--torus", "8", "--set", set]);
+    // As many packets are under way as a link needs.
+    for rate in [128.0, 400.0] {
+        let fast = of(&format!("link={rate}GB/s,core={rate}GB/s"));
+        let bandwidth = f64::from(1 << 20) / (fast["stream"] - fast["put and quiet"]);
+        assert!(off(bandwidth, rate * 16.0 / 18.0) < 0.02, "{bandwidth} GB/s at {rate}");
+    }
+    let capped = of("link=128GB/s,core=128GB/s,slots=16");
+    let bandwidth = f64::from(1 << 20) / (capped["stream"] - capped["put and quiet"]);
+    assert!(off(bandwidth, 20.4 * 16.0 / 18.0) < 0.02, "{bandwidth} GB/s with 16 slots");
     let oracle = of("quiet=delivered");
     assert!(off(plain["put and quiet"] - oracle["put and quiet"], ENDS + HOP) < 0.03, "{oracle:?}");
     let dma = of("dma-start=2us");

@@ -455,35 +455,21 @@ impl Client<'_> {
                 daemon.end_job_everywhere(job).await;
                 Ok(Reply::Ok)
             }
-            Request::Capture(spec) => {
-                if let Some(host) = self.other_host(spec.host.as_deref())? {
-                    return self.capture_there(host, spec).await;
-                }
-                self.capture.set(Some(daemon.capture(self.uid, &spec).await?));
-                Ok(Reply::Ok)
-            }
+            Request::Capture(spec) => match self.other_host(spec.host.as_deref())? {
+                Some(host) => self.capture_there(host, spec).await,
+                None => self.capture_here(&spec).await,
+            },
             Request::Clock { host } => {
                 let ns = daemon.clock(self.other_host(Some(&host))?).await?;
                 Ok(Reply::Clock { ns })
             }
-            Request::Counters => {
-                let links = ask(&daemon.data, Command::Counters).await;
-                Ok(Reply::Counters { links: links.map_err(|e| failure(e.to_string(), "restart the daemon"))? })
-            }
-            Request::LinkLoads => match daemon.link_loads().await {
-                Ok(loads) => Ok(Reply::LinkLoads(loads)),
-                Err(e) => Err(failure(e.to_string(), "restart the daemon")),
-            },
+            Request::Counters => self.counters().await,
+            Request::LinkLoads => self.link_loads().await,
             Request::Fault { command } => {
                 self.check_operator("set faults")?;
                 daemon.do_fault(By::Command(self.uid), command).await.map(|()| Reply::Ok)
             }
-            Request::Cluster => daemon.cluster_status().await.map(Reply::Cluster).ok_or_else(|| {
-                failure(
-                    "this daemon is no part of a cluster",
-                    "start it with --cluster FILE --host NAME; `angara cluster init` writes the file",
-                )
-            }),
+            Request::Cluster => self.cluster().await,
             Request::KeysReload => {
                 self.check_operator("change the keys")?;
                 daemon.reload_keys().await
@@ -494,6 +480,30 @@ impl Client<'_> {
                 Ok(Reply::Ok)
             }
         }
+    }
+
+    async fn capture_here(&self, spec: &CaptureSpec) -> Result<Reply, Failure> {
+        self.capture.set(Some(self.daemon.capture(self.uid, spec).await?));
+        Ok(Reply::Ok)
+    }
+
+    async fn counters(&self) -> Result<Reply, Failure> {
+        let links = ask(&self.daemon.data, Command::Counters).await;
+        Ok(Reply::Counters { links: links.map_err(|e| failure(e.to_string(), "restart the daemon"))? })
+    }
+
+    async fn link_loads(&self) -> Result<Reply, Failure> {
+        let loads = self.daemon.link_loads().await;
+        loads.map(Reply::LinkLoads).map_err(|e| failure(e.to_string(), "restart the daemon"))
+    }
+
+    async fn cluster(&self) -> Result<Reply, Failure> {
+        self.daemon.cluster_status().await.map(Reply::Cluster).ok_or_else(|| {
+            failure(
+                "this daemon is no part of a cluster",
+                "start it with --cluster FILE --host NAME; `angara cluster init` writes the file",
+            )
+        })
     }
 
     fn take_over(&self, id: JobId, key: &str) -> Result<Reply, Failure> {

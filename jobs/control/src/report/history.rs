@@ -205,7 +205,7 @@ mod tests {
         ];
         assert_eq!(frames, expected);
         assert_eq!(history.steps.iter().map(|step| step.flits).collect::<Vec<_>>(), [5, 9, 1]);
-        let changes: Vec<_> = history.changes.iter().map(|change| (change.t, change.down.len() > 0)).collect();
+        let changes: Vec<_> = history.changes.iter().map(|change| (change.t, !change.down.is_empty())).collect();
         assert_eq!(changes, [(0.0, false), (2e-9, true)]);
     }
 
