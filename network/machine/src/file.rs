@@ -192,8 +192,11 @@ impl Machine {
     pub fn changes_in(&self, wanted: impl Fn(&str) -> bool) -> String {
         let defaults = Values::default();
         let all = KEYS.iter().filter(|key| wanted(key.table));
-        let said = all.filter(|key| !key.follows(&self.values));
-        let changed = said.filter(|key| key.show(&self.values) != key.show(&defaults));
+        let is_changed = |key: &&Key| match key.follows(&self.values) {
+            Some(follows) => !follows,
+            None => key.show(&self.values) != key.show(&defaults),
+        };
+        let changed = all.filter(is_changed);
         changed.map(|key| format!("{}={}", key.name, key.show(&self.values))).collect::<Vec<_>>().join(",")
     }
 
@@ -218,7 +221,7 @@ impl Machine {
             let source = if shown == key.show(&defaults) { key.source } else { "changed" };
             let value = if key.is_number() { shown } else { format!("\"{shown}\"") };
             // What others make of it is said, but not set.
-            let mark = if key.follows(&self.values) { "# " } else { "" };
+            let mark = if key.follows(&self.values) == Some(true) { "# " } else { "" };
             out.push_str(&format!("{:<28} # {} ({source})\n", format!("{mark}{} = {value}", key.name), key.about));
         }
         out
@@ -244,6 +247,20 @@ mod tests {
 
     fn parse(text: &str) -> Result<Machine, String> {
         Machine::parse(Path::new("m.toml"), text).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn changes_make_the_same_machine_again() {
+        // A link that would get more than the 16 packets that were asked for, which are the chip's own number.
+        for text in ["injection=566ns,packets=16", "link=128GB/s,core=128GB/s", "link=128GB/s,core=128GB/s,slots=8", ""]
+        {
+            let (mut machine, mut again) = (Machine::plain(), Machine::plain());
+            machine.change(text).expect("changes");
+            again.change(&machine.changes()).expect("its own changes");
+            assert_eq!(again.values.params(), machine.values.params(), "{text}: {}", machine.changes());
+            let read = parse(&machine.to_toml()).expect("its own file");
+            assert_eq!(read.values.params(), machine.values.params(), "{text}");
+        }
     }
 
     #[test]
