@@ -2,7 +2,7 @@
 
 use angara_abi::account::READ_MAX;
 use angara_abi::{FLIT_BYTES, PACKET_FLITS_MAX, PAYLOAD_MAX};
-use angara_fabric::{FlitTime, NodePath, Params, Quiet, Tick};
+use angara_fabric::{FlitTime, NodePath, Params, Quiet, SLOTS_MAX, Tick};
 use angara_net::units;
 use angara_protocol::mpi::MpiCosts;
 use std::ops::RangeInclusive;
@@ -191,8 +191,8 @@ impl Values {
     }
 }
 
-/// Most slots of a virtual channel, packets of a PE on their way into the network, and unanswered requests.
-const WINDOW_MAX: u16 = 1024;
+/// Most slots of a virtual channel, and as many of what else may be under way.
+const WINDOW_MAX: u16 = SLOTS_MAX;
 /// Bytes of the longest packet on a link.
 const PACKET_BYTES: u64 = (PACKET_FLITS_MAX * FLIT_BYTES) as u64;
 /// Reads from so far away keep a link busy.

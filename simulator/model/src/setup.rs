@@ -5,7 +5,7 @@ pub use crate::profile::{ANGARA_FLITS_MAX, Angara, Generic, Profile, Rate, Switc
 use crate::parallel::PartsError;
 use crate::topology::{AnyTopology, Classes};
 use angara_fabric::raw::{CHANNELS_MAX, chip_shape};
-use angara_fabric::{BALANCED_NODES, FaultError, Tick};
+use angara_fabric::{BALANCED_NODES, FaultError, SLOTS_MAX, Tick};
 use angara_net::NodeSet;
 use angara_net::fault::{Fault, Mistake};
 
@@ -243,7 +243,7 @@ impl Angara {
         if !matches!(shape, AnyTopology::Grid(_)) {
             return Err(SetupError::NotAGrid(shape.clone()));
         }
-        let most = if self.bubble_in_flits { 56 } else { 1024 };
+        let most = if self.bubble_in_flits { SLOTS_MAX / ANGARA_FLITS_MAX } else { SLOTS_MAX };
         if !(2..=most).contains(&self.slots) {
             return Err(SetupError::Slots(self.slots));
         }

@@ -2,6 +2,7 @@
 //!
 //! A daemon has taken it on the wall, or the loads of links by virtual time are it. It is as large as a page can hold.
 
+use angara_abi::FLIT_BYTES;
 use angara_net::Link;
 use angara_net::fault::{Failing, Fault};
 use angara_net::torus::Shape;
@@ -14,8 +15,6 @@ const FRAMES_MAX: usize = 4_000;
 const ROWS_MAX: usize = 6_000_000;
 /// Latest second, about thirty years.
 const SECONDS_MAX: f64 = 1e9;
-/// Bytes of a flit.
-const FLIT: u64 = 16;
 
 /// What has been, as `/api/past` of a daemon has it; seconds since the job began.
 #[derive(Serialize, Deserialize, Debug, Clone, PartialEq, Default)]
@@ -77,7 +76,7 @@ impl History {
             let to = if (from + 1..to).contains(&end) { end } else { to };
             let span = Span { from: from as f64 / 1e12, to: to as f64 / 1e12, ps: Some((from, to)) };
             let flits = rows.iter().map(|(_, flits)| u64::from(*flits)).sum();
-            history.steps.push(Step { span, bytes: FLIT * flits, flits, top: Vec::new() });
+            history.steps.push(Step { span, bytes: FLIT_BYTES as u64 * flits, flits, top: Vec::new() });
             history.frames.push(Frame { id: history.frames.len() as u64 + 1, span, links: rows });
         }
         history

@@ -10,7 +10,7 @@ use super::layout::{DATA_VCS, VCS};
 use crate::types::Tick;
 
 /// Most slots of a virtual channel: what a link of 400 GB/s needs with the chip's times, and room for slower ones.
-pub(crate) const SLOTS_MAX: usize = 1024;
+pub const SLOTS_MAX: u16 = 1024;
 /// Not known yet.
 pub(crate) const NEVER: Tick = Tick::MAX;
 

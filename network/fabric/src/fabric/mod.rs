@@ -44,7 +44,7 @@ impl Fabric {
     pub fn new(config: Config) -> Result<Fabric, ConfigError> {
         let params = config.params;
         for slots in [params.slots, params.collective_slots] {
-            if !(2..=SLOTS_MAX as u16).contains(&slots) {
+            if !(2..=SLOTS_MAX).contains(&slots) {
                 return Err(ConfigError::Slots(slots));
             }
         }
