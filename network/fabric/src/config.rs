@@ -85,16 +85,21 @@ pub struct Params {
     pub collective_slots: u16,
     /// Posted operations a port may queue before [`InjectError::Busy`].
     pub ops_per_port: u16,
-    /// Packets of a port on their way from memory into the network; a train is one, and none follows behind one of 32 KiB.
+    /// Packets of a port on their way from memory into the network through each injection port; a train is one, and none
+    /// follows behind one of 32 KiB.
     pub staged_per_port: u16,
-    /// Unanswered read requests of a port.
+    /// Unanswered read requests of a port, through each injection port.
     pub reads_per_port: u16,
     /// Writes on the request channel may take any shortest way.
     pub adaptive: bool,
     /// Take the one of a pair's shortest ways in direction order that evens out all-to-all traffic, not the one chosen
     /// by the pair's parity. For up to [`crate::BALANCED_NODES`] nodes.
     pub balanced: bool,
-    /// Least time from one packet of a node to its next over the host interface. Unknown.
+    /// Injection ports of a node, and as many ejection ports, 1..=[`crate::PORTS_MAX`]. Each serves directions of its own.
+    pub ports: u8,
+    /// One flit through a port; as inside the chip if that is slower, or nothing is said.
+    pub port_flit: Option<FlitTime>,
+    /// Least time from one packet to the next through an injection port. Unknown.
     pub gap_ps: Tick,
     /// Until a bulk operation, one of more than 256 bytes, becomes packets: start of the DMA engine and fetch of the
     /// descriptor. Unknown.
@@ -132,6 +137,8 @@ impl Default for Params {
             reads_per_port: 4,
             adaptive: false,
             balanced: false,
+            ports: 1,
+            port_flit: None,
             gap_ps: 0,
             dma_start_ps: 0,
             host_read_ps: 0,
@@ -191,6 +198,9 @@ pub enum ConfigError {
     /// Slots outside 2..=1024.
     #[error("{0} slots: a virtual channel needs 2 to 1024 packet slots for the bubble rule")]
     Slots(u16),
+    /// Ports outside 1..=8.
+    #[error("{0} ports: a node has 1 to {max} injection ports", max = crate::PORTS_MAX)]
+    Ports(u8),
     /// An ejection shorter than the router it contains.
     #[error("eject_ps = {0} is less than router_ps = {1}, which it contains")]
     Ejection(Tick, Tick),

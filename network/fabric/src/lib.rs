@@ -57,6 +57,7 @@ mod types;
 
 pub use adapter::OrderCheck;
 pub use barrier::{BarrierCheck, BarrierFamily, BarrierWork};
+pub use chip::layout::CHANNELS_MAX as PORTS_MAX;
 pub use chip::{ChannelUse, Filter, Heard, LISTENERS_MAX, NodeCounters, SLOTS_MAX};
 pub use collective::{TreeError, TreeRow, TreeRows};
 pub use config::{Config, ConfigError, FlitTime, NodePath, Params, Quiet};

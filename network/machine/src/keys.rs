@@ -2,7 +2,7 @@
 
 use angara_abi::account::READ_MAX;
 use angara_abi::{FLIT_BYTES, PACKET_FLITS_MAX, PAYLOAD_MAX};
-use angara_fabric::{FlitTime, NodePath, Params, Quiet, SLOTS_MAX, Tick};
+use angara_fabric::{FlitTime, NodePath, PORTS_MAX, Params, Quiet, SLOTS_MAX, Tick};
 use angara_net::units;
 use angara_protocol::mpi::MpiCosts;
 use std::ops::RangeInclusive;
@@ -25,6 +25,9 @@ pub struct Values {
     age_limit: u16,
     adaptive: bool,
     balanced: bool,
+    ports: u16,
+    /// That of the core, unless said.
+    port: Option<FlitTime>,
     gap: Tick,
     dma_start: Tick,
     descriptor_fetch: Tick,
@@ -61,6 +64,8 @@ impl Default for Values {
             age_limit: p.age_limit.into(),
             adaptive: p.adaptive,
             balanced: p.balanced,
+            ports: p.ports.into(),
+            port: None,
             gap: p.gap_ps,
             dma_start: p.dma_start_ps,
             descriptor_fetch: 0,
@@ -95,6 +100,10 @@ impl Values {
             let share = u128::from(before.flight) * u128::from(self.hop) / u128::from(before.hop);
             self.flight = Tick::try_from(share).unwrap_or(Tick::MAX);
         }
+    }
+
+    fn port(&self) -> FlitTime {
+        self.port.unwrap_or(self.core)
     }
 
     /// The slower of a link and the chip behind it.
@@ -136,6 +145,13 @@ impl Values {
             };
             format!("{name} = {} lets {} of {wanted} through; {remedy}", window.count(), show_rate(window.rate()))
         }));
+        let port = self.port();
+        let words = format!("port-rate = {}", show_rate(port));
+        if port.rate() > self.core.rate() {
+            found.push(format!("{words} is more than core = {core} lets through; set core, too"));
+        } else if port.rate() < self.slower().rate() {
+            found.push(format!("{words} lets no more of {wanted} into a link; leave it out, which is {core} here"));
+        }
         // A packet's bytes in each gap.
         let of_gap = PACKET_BYTES * 1_000_000 / self.gap.max(1);
         if of_gap < self.slower().rate() {
@@ -178,6 +194,8 @@ impl Values {
             age_limit: self.age_limit as u8,
             adaptive: self.adaptive,
             balanced: self.balanced,
+            ports: self.ports as u8,
+            port_flit: self.port,
             gap_ps: self.gap,
             dma_start_ps: self.dma_start + self.descriptor_fetch,
             host_read_ps: self.host_read,
@@ -232,6 +250,8 @@ enum Field {
     Time(RangeInclusive<Tick>, fn(&mut Values) -> &mut Tick),
     /// Bytes per second.
     Rate(fn(&mut Values) -> &mut FlitTime),
+    /// The same, of the core unless said.
+    RateOfCore(fn(&mut Values) -> &mut Option<FlitTime>),
     Count(RangeInclusive<u16>, fn(&mut Values) -> &mut u16),
     /// The count of a [`Window`], by its number.
     Window(RangeInclusive<u16>, usize, fn(&mut Values) -> &mut Option<u16>),
@@ -334,10 +354,24 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         "adapter",
+        "ports",
+        Field::Count(1..=PORTS_MAX as u16, |v| &mut v.ports),
+        OURS,
+        "injection ports of a node, and as many ejection ports; each serves directions of its own",
+    ),
+    key(
+        "adapter",
+        "port-rate",
+        Field::RateOfCore(|v| &mut v.port),
+        OURS,
+        "flits through each of them; that of `core` unless said",
+    ),
+    key(
+        "adapter",
         "injection-gap",
         Field::Time(TIME, |v| &mut v.gap),
         UNKNOWN,
-        "least time between the packets of a node",
+        "least time between the packets through an injection port",
     ),
     key(
         "adapter",
@@ -379,14 +413,14 @@ pub const KEYS: &[Key] = &[
         "packets",
         Field::Window(1..=WINDOW_MAX, 2, |v| &mut v.packets),
         OURS,
-        "packets of a PE on their way into the network; more in the same way",
+        "packets of a PE on their way into the network, through each port; more in the same way",
     ),
     key(
         "adapter",
         "reads",
         Field::Window(1..=WINDOW_MAX, 3, |v| &mut v.reads),
         OURS,
-        "unanswered read requests of a PE, up to 32 KiB each; more in the same way",
+        "unanswered read requests of a PE through each port, up to 32 KiB each; more in the same way",
     ),
     key(
         "adapter",
@@ -470,11 +504,8 @@ impl Key {
                 let time = units::time(text).filter(|ps| range.contains(ps));
                 *at(values) = time.ok_or_else(|| refused("a time up to 1s, such as 129ns".into()))?;
             }
-            Field::Rate(at) => {
-                let rate =
-                    megabytes(text).ok_or_else(|| refused("a rate from 1MB/s to 1TB/s, such as 7.5GB/s".into()))?;
-                *at(values) = FlitTime::of_rate(rate);
-            }
+            Field::Rate(at) => *at(values) = rate(text).map_err(refused)?,
+            Field::RateOfCore(at) => *at(values) = Some(rate(text).map_err(refused)?),
             Field::Count(range, at) => {
                 let count = text.parse().ok().filter(|n| range.contains(n));
                 *at(values) =
@@ -499,6 +530,7 @@ impl Key {
         match &self.field {
             Field::Time(_, at) => show_time(*at(&mut values)),
             Field::Rate(at) => show_rate(*at(&mut values)),
+            Field::RateOfCore(at) => show_rate(at(&mut values).unwrap_or(values.core)),
             Field::Count(_, at) => at(&mut values).to_string(),
             Field::Window(_, window, _) => values.windows()[*window].count().to_string(),
             Field::Word(words, get, _) => words[usize::from(get(&mut values))].into(),
@@ -512,11 +544,25 @@ impl Key {
 
     /// True if the value is what others make of it; nothing if it does not depend on others.
     pub fn follows(&self, values: &Values) -> Option<bool> {
-        let Field::Window(_, window, at) = &self.field else { return None };
         let mut free = values.clone();
-        *at(&mut free) = None;
-        Some(free.windows()[*window].count() == values.windows()[*window].count())
+        match &self.field {
+            Field::Window(_, window, at) => {
+                *at(&mut free) = None;
+                Some(free.windows()[*window].count() == values.windows()[*window].count())
+            }
+            Field::RateOfCore(at) => {
+                *at(&mut free) = None;
+                Some(self.show(&free) == self.show(values))
+            }
+            _ => None,
+        }
     }
+}
+
+/// A rate; what is expected if it is none.
+fn rate(text: &str) -> Result<FlitTime, String> {
+    let rate = megabytes(text).ok_or_else(|| "a rate from 1MB/s to 1TB/s, such as 7.5GB/s".to_owned())?;
+    Ok(FlitTime::of_rate(rate))
 }
 
 /// Megabytes per second (powers of 1000) of `7.5GB/s` and the like.
@@ -549,7 +595,8 @@ mod tests {
             let shown = key.show(&values);
             key.set(&mut values, &shown).expect("its own default");
             assert_eq!(values.params(), Values::default().params(), "{} = {shown}", key.name);
-            assert_eq!(values == Values::default(), !matches!(key.field, Field::Window(..)), "{}", key.name);
+            let follows = matches!(key.field, Field::Window(..) | Field::RateOfCore(_));
+            assert_eq!(values == Values::default(), !follows, "{}", key.name);
         }
     }
 

@@ -71,7 +71,8 @@ pub struct Angara {
     pub slots: u16,
     /// Grants of an output that a waiting packet may see go elsewhere before it precedes everyone.
     pub age_limit: u8,
-    /// Injection channels (and ejection channels) per node, 1..=4.
+    /// Endpoints per node, each with an injection and an ejection channel: 1..=8, or 4 on more than four dimensions. Several
+    /// exclude several ports of one (`rest.ports`).
     pub channels: u8,
     /// Parameters that simulations of routers do not vary: adapters, barriers, collectives.
     pub rest: Params,

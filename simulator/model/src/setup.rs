@@ -4,7 +4,7 @@ pub use crate::profile::{ANGARA_FLITS_MAX, Angara, Generic, Profile, Rate, Switc
 
 use crate::parallel::PartsError;
 use crate::topology::{AnyTopology, Classes};
-use angara_fabric::raw::{CHANNELS_MAX, chip_shape};
+use angara_fabric::raw::{channels_max, chip_shape};
 use angara_fabric::{BALANCED_NODES, FaultError, SLOTS_MAX, Tick};
 use angara_net::NodeSet;
 use angara_net::fault::{Fault, Mistake};
@@ -97,8 +97,11 @@ pub enum SetupError {
     #[error("slots = {0}: entering a ring takes 2 free packet slots (bubble rule); give 2 to 1024")]
     Slots(u16),
     /// Too many channels.
-    #[error("channels = {0}: give 1 to {CHANNELS_MAX} injection channels per node")]
-    Channels(u8),
+    #[error("channels = {0}: give 1 to {1} endpoints per node of this network")]
+    Channels(u8, usize),
+    /// Too many ports.
+    #[error("ports = {0}: a node has 1 to {1} injection ports, and 1 if it has several endpoints")]
+    Ports(u8, usize),
     /// The angara router routes by direction order, which only a torus or mesh has.
     #[error("router angara on {0}: it routes by direction order; use torus:… or mesh:…")]
     NotAGrid(AnyTopology),
@@ -240,15 +243,18 @@ const DELAY_MAX: Tick = 4_000_000;
 
 impl Angara {
     fn validate(&self, shape: &AnyTopology) -> Result<(), SetupError> {
-        if !matches!(shape, AnyTopology::Grid(_)) {
-            return Err(SetupError::NotAGrid(shape.clone()));
-        }
         let most = if self.bubble_in_flits { SLOTS_MAX / ANGARA_FLITS_MAX } else { SLOTS_MAX };
         if !(2..=most).contains(&self.slots) {
             return Err(SetupError::Slots(self.slots));
         }
-        if !(1..=CHANNELS_MAX as u8).contains(&self.channels) {
-            return Err(SetupError::Channels(self.channels));
+        let AnyTopology::Grid(grid) = shape else { return Err(SetupError::NotAGrid(shape.clone())) };
+        let most = channels_max(grid.ndims());
+        if !(1..=most).contains(&self.channels.into()) {
+            return Err(SetupError::Channels(self.channels, most));
+        }
+        let most = if self.channels > 1 { 1 } else { most };
+        if !(1..=most).contains(&self.rest.ports.into()) {
+            return Err(SetupError::Ports(self.rest.ports, most));
         }
         for (what, rate) in [("flit_internal", self.flit_internal), ("flit_link", self.flit_link)] {
             if rate.num == 0 || rate.den == 0 {

@@ -4,6 +4,7 @@ use super::state::Adapters;
 use crate::packet::{PacketHandle, flag};
 use crate::types::*;
 use angara_abi::PAYLOAD_MAX;
+use angara_net::torus::NodeId;
 use bytes::Bytes;
 
 impl Adapters {
@@ -40,20 +41,22 @@ impl Adapters {
         self.ops.free(op);
     }
 
-    /// The port `to` will get no answer for operation `op`.
-    pub(crate) fn fail_answer(&mut self, to: Port, op: u64, window: bool, fault: OpFault) {
+    /// The port `to` will get no answer from node `from` for operation `op`.
+    pub(crate) fn fail_answer(&mut self, (to, from): (Port, NodeId), op: u64, window: bool, fault: OpFault) {
         if window {
-            self.reopen_reads(to);
+            self.reopen_reads(to, from);
         }
         if let Some(op) = self.ops.by_key(op).filter(|op| self.ops[*op].answered) {
             self.fail_op(op, fault);
         }
     }
 
-    /// One read request of a port is finished.
-    pub(crate) fn reopen_reads(&mut self, at: Port) {
+    /// One read request of a port to a node is finished.
+    pub(crate) fn reopen_reads(&mut self, at: Port, from: NodeId) {
         if let Some(port) = self.port_index(at).filter(|_| self.chip.owned[at.node as usize]) {
-            self.ports[port].reads = self.ports[port].reads.saturating_sub(1);
+            let lane = self.lane(port, from);
+            let lane = &mut self.ports[port].lanes[lane];
+            lane.reads = lane.reads.saturating_sub(1);
             self.schedule_pump(port, self.chip.now);
         }
     }
@@ -63,11 +66,11 @@ impl Adapters {
         let p = self.chip.packets[h];
         let at = Port { node: p.dst, endpoint: p.dst_ep };
         if p.bytes == 0 {
-            self.fail_answer(at, p.op, p.is(flag::READ), OpFault::Refused);
+            self.fail_answer((at, p.src), p.op, p.is(flag::READ), OpFault::Refused);
             return self.chip.free_packet(h);
         }
         if p.is(flag::READ) {
-            self.reopen_reads(at);
+            self.reopen_reads(at, p.src);
         }
         let op = self.ops.by_key(p.op).filter(|op| self.ops[*op].answered);
         let Some(op) = op.filter(|op| self.ports[self.ops[*op].port as usize].port == at) else {

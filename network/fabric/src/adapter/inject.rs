@@ -6,9 +6,10 @@
 //! queues, one per virtual channel, one flit after the other over the host interface.
 
 use super::state::{Adapters, Alone};
+use crate::PORTS_MAX;
 use crate::adapter::OpRecord;
 use crate::barrier::BarrierFamily;
-use crate::chip::layout::{Q_INJECT, UP};
+use crate::chip::layout::{ADAPTIVE, DATA_VCS, Q_INJECT, UP};
 use crate::chip::{At, EventKind, Injected};
 use crate::config::Quiet;
 use crate::op::Op;
@@ -21,6 +22,7 @@ use angara_abi::account::READ_MAX;
 use angara_abi::capture::Happening;
 use angara_abi::desc::Place;
 use angara_abi::packet::{PacketType, Vc};
+use angara_net::torus::NodeId;
 
 /// Packets of the longest train.
 const TRAIN_PACKETS: u32 = (READ_MAX / PAYLOAD_MAX) as u32;
@@ -48,15 +50,36 @@ impl Adapters {
     }
 
     /// Trains of one port that wait for the host interface hold up everybody at its node, so there is never a second long one.
-    pub(crate) fn may_stage(&self, port: usize) -> bool {
-        let (p, most) = (&self.ports[port], u32::from(self.chip.params.staged_per_port));
-        p.staged < most && p.carried < most.max(TRAIN_PACKETS)
+    pub(crate) fn may_stage(&self, port: usize, lane: usize) -> bool {
+        let (lane, most) = (&self.ports[port].lanes[lane], u32::from(self.chip.params.staged_per_port));
+        lane.staged < most && lane.carried < most.max(TRAIN_PACKETS)
+    }
+
+    /// All injection ports of a node, as bits.
+    pub(crate) fn all_lanes(&self) -> u8 {
+        u8::MAX >> (PORTS_MAX - self.chip.ports())
+    }
+
+    /// The injection ports that an operation needs, as bits: that of its target, or all.
+    #[inline]
+    pub(crate) fn lanes_of(&self, op: u32) -> u8 {
+        let record = &self.ops[op];
+        match record.doing.target() {
+            Some(to) => 1 << self.lane(record.port as usize, to.node),
+            None => self.all_lanes(),
+        }
+    }
+
+    /// The injection port of what a channel sends to a node.
+    #[inline]
+    pub(crate) fn lane(&self, port: usize, to: NodeId) -> usize {
+        self.chip.ports_of(self.ports[port].port.node, to).0.into()
     }
 
     /// A packet of a port is in the network, or will never be.
-    pub(crate) fn unstage(&mut self, port: usize, packets: u32) {
-        let p = &mut self.ports[port];
-        (p.staged, p.carried) = (p.staged - 1, p.carried - packets);
+    pub(crate) fn unstage(&mut self, port: usize, lane: u8, packets: u32) {
+        let lane = &mut self.ports[port].lanes[usize::from(lane) % PORTS_MAX];
+        (lane.staged, lane.carried) = (lane.staged - 1, lane.carried - packets);
     }
 
     /// A packet of operation `op` with everything that is the same for all kinds.
@@ -97,9 +120,9 @@ impl Adapters {
             && !self.chip.split
             && self.ports[port].family != BarrierFamily::AllToAll;
         let ordered = vc == Vc::Request && !adaptive;
-        let len = self.ops[op].len;
+        let (len, lane) = (self.ops[op].len, self.lane(port, to.node));
         while self.ops[op].done < len {
-            if !self.may_stage(port) || !self.ports[port].may_follow(ordered) {
+            if !self.may_stage(port, lane) || !self.ports[port].may_follow(ordered) {
                 return Step::Wait;
             }
             let done = self.ops[op].done;
@@ -162,7 +185,7 @@ impl Adapters {
             Op::Flush { to, remote, local } => (to, remote, local, true),
             _ => unreachable!("caller matched"),
         };
-        let len = self.ops[op].len;
+        let (len, lane) = (self.ops[op].len, self.lane(port, to.node));
         let told = flush && self.chip.params.quiet == Quiet::Delivered;
         // A flush says nothing about packets that it may overtake: wait until those have been ejected.
         if flush && !self.ports[port].may_flush(told) {
@@ -175,7 +198,8 @@ impl Adapters {
             return Step::Next;
         }
         while self.ops[op].done < len {
-            if !self.may_stage(port) || self.ports[port].reads >= self.chip.params.reads_per_port as u32 {
+            let open = self.ports[port].lanes[lane].reads < u32::from(self.chip.params.reads_per_port);
+            if !self.may_stage(port, lane) || !open {
                 return Step::Wait;
             }
             let done = self.ops[op].done;
@@ -187,7 +211,7 @@ impl Adapters {
             p.flags |= flag::ANSWER;
             p.detail = Detail::Read { back, len: n };
             self.ops[op].done += n;
-            self.ports[port].reads += 1;
+            self.ports[port].lanes[lane].reads += 1;
             let serial = self.stage(port, p, None);
             self.ops[op].behind = serial;
         }
@@ -210,7 +234,7 @@ impl Adapters {
         let Op::Amo { to, place, op: amo, width, operand, comparand, result } = self.ops[op].doing else {
             unreachable!("caller matched")
         };
-        if !self.may_stage(port) {
+        if !self.may_stage(port, self.lane(port, to.node)) {
             return Step::Wait;
         }
         let kind = match (amo, result) {
@@ -237,6 +261,7 @@ impl Adapters {
         }
         if !matches!(p.detail, Detail::Tree { .. }) {
             p.flags |= self.ports[port].stamp;
+            self.chip.use_ports(&mut p);
             self.ports[port].channels |= 1 << p.vc;
             if self.counting && self.ports[port].family == BarrierFamily::Counting {
                 *self.sent_to(job, p.src, p.dst) += 1;
@@ -246,13 +271,13 @@ impl Adapters {
         let ordered = p.vc as usize >= UP || p.vc == Vc::Request as u8 && !p.is(flag::MAY_ADAPT);
         self.ports[port].follow(ordered);
         let op = p.op as u32;
-        let packets = p.packets() as u32;
+        let (packets, lane) = (p.packets() as u32, usize::from(p.from_channel) % PORTS_MAX);
         let h = self.chip.packets.alloc(p);
         let serial = self.chip.packets[h].serial;
         self.order.sets_out(&self.chip.packets[h], self.ports[port].fences);
         self.ops[op].to_inject += 1;
-        self.ports[port].staged += 1;
-        self.ports[port].carried += packets;
+        let lane = &mut self.ports[port].lanes[lane];
+        (lane.staged, lane.carried) = (lane.staged + 1, lane.carried + packets);
         self.ports[port].outstanding += 1;
         self.ports[port].near += u32::from(self.goes_by_memory(h));
         self.ports[port].staging.push_back(h);
@@ -303,14 +328,16 @@ impl Adapters {
         if self.chip.observers.tracer.on() {
             self.chip.tell(h, At::Host(node), self.chip.now, Happening::Injected);
         }
-        let start = self.chip.now.max(self.chip.inject_busy[node as usize]);
         let p = &mut self.chip.packets[h];
+        let from = usize::from(p.from_channel);
+        let interface = &mut self.chip.inject_busy[node as usize * self.chip.lay.channels + from];
+        let start = self.chip.now.max(*interface);
         let gap = self.chip.params.gap_ps * p.packets();
-        self.chip.inject_busy[node as usize] = start + self.chip.timing.inside(p.flits).max(gap);
+        *interface = start + self.chip.timing.port(p.flits).max(gap);
         // Data read from memory takes its time to arrive here.
         p.ready = start.max(p.ready) + self.chip.params.inject_ps + self.chip.params.router_ps + jitter;
         if p.vc as usize >= UP {
-            p.ready += self.chip.timing.inside(p.flits); // collective channels wait for the whole packet
+            p.ready += self.chip.timing.port(p.flits); // collective channels wait for the whole packet
             p.rate = rate::WHOLE;
         }
         if let Alone::Next = self.alone
@@ -319,14 +346,18 @@ impl Adapters {
             self.alone = Alone::Through(h, self.chip.go_alone(h));
             return;
         }
-        let vc = if p.is(flag::MAY_ADAPT) { Vc::Adaptive as usize } else { p.vc as usize };
-        self.chip.append(node, Q_INJECT + vc, h);
+        let queue = match p.vc as usize {
+            _ if p.is(flag::MAY_ADAPT) => self.chip.lay.injection(from, ADAPTIVE),
+            vc if vc < DATA_VCS => self.chip.lay.injection(from, vc),
+            vc => Q_INJECT + vc,
+        };
+        self.chip.append(node, queue, h);
     }
 
     /// A packet has left its injection queue: the port may stage another one.
     pub(crate) fn injected(&mut self, packet: Injected) {
         let port = packet.port as usize;
-        self.unstage(port, packet.packets);
+        self.unstage(port, packet.lane, packet.packets);
         self.schedule_pump(port, self.chip.now);
         if let Some(op) = self.ops.by_key(packet.op) {
             self.ops[op].to_inject -= 1;

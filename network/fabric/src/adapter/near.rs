@@ -71,7 +71,7 @@ impl Adapters {
         memory.under_way.push_back(h);
         let (at, own) = (memory.last, p.port != NONE && p.kind != PacketType::ReadRsp);
         p.flags |= flag::INJECTED;
-        let entered = Injected { port: p.port, packets: p.packets() as u32, op: p.op };
+        let entered = Injected { port: p.port, lane: p.from_channel, packets: p.packets() as u32, op: p.op };
         self.chip.events.push(at, EventKind::Deliver, node, PacketHandle::BY_MEMORY.number());
         if own {
             self.injected(entered);

@@ -1,9 +1,21 @@
 //! Injection and ejection channels.
 
+use crate::PORTS_MAX;
 use crate::barrier::BarrierFamily;
 use crate::packet::PacketHandle;
 use crate::types::{JobSlot, Port, Tick};
 use std::collections::VecDeque;
+
+/// What goes from one channel through one injection port of its node.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Lane {
+    /// Packets not yet in the network; a train counts as one.
+    pub(crate) staged: u32,
+    /// The same, but a train counts as the packets it carries.
+    pub(crate) carried: u32,
+    /// Read requests not yet answered.
+    pub(crate) reads: u32,
+}
 
 /// An open injection/ejection channel.
 #[derive(Debug)]
@@ -14,16 +26,12 @@ pub(crate) struct PortState {
     pub(crate) ops: VecDeque<u32>,
     /// Packets in order, some still waiting for memory.
     pub(crate) staging: VecDeque<PacketHandle>,
-    /// Packets not yet in the network; a train counts as one.
-    pub(crate) staged: u32,
-    /// The same, but a train counts as the packets it carries.
-    pub(crate) carried: u32,
+    /// What goes through each injection port of its node.
+    pub(crate) lanes: [Lane; PORTS_MAX],
     /// Packets not yet ejected.
     pub(crate) outstanding: u32,
     /// Those of them that go through the node's memory.
     pub(crate) near: u32,
-    /// Read requests not yet answered.
-    pub(crate) reads: u32,
     /// In a barrier.
     pub(crate) blocked: bool,
     pub(crate) pump_at: Tick,
@@ -50,11 +58,9 @@ impl PortState {
             job,
             ops: VecDeque::new(),
             staging: VecDeque::new(),
-            staged: 0,
-            carried: 0,
+            lanes: [Lane::default(); PORTS_MAX],
             outstanding: 0,
             near: 0,
-            reads: 0,
             blocked: false,
             pump_at: Tick::MAX,
             family: BarrierFamily::default(),
@@ -67,14 +73,22 @@ impl PortState {
         }
     }
 
+    /// Packets not yet in the network; a train counts as one.
+    pub(crate) fn staged(&self) -> u32 {
+        self.lanes.iter().map(|lane| lane.staged).sum()
+    }
+
     /// Everything posted has been ejected.
     pub(crate) fn is_drained(&self) -> bool {
-        self.outstanding == 0 && self.staged == 0
+        self.outstanding == 0 && self.staged() == 0
     }
 
     /// Nothing that was posted here is on its way any more, nor are answers.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.is_drained() && self.ops.is_empty() && self.staging.is_empty() && self.reads == 0
+        self.is_drained()
+            && self.ops.is_empty()
+            && self.staging.is_empty()
+            && self.lanes.iter().all(|lane| lane.reads == 0)
     }
 
     /// Passes a fence, if that is possible now: when all has been ejected, or all goes where nothing overtakes.

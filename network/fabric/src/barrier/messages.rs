@@ -18,7 +18,6 @@ use super::family::BarrierFamily;
 use super::state::{Barriers, Bulk, Heard, Stage, Upwards, Word};
 use crate::adapter::Adapters;
 use crate::chip::At;
-use crate::chip::layout::Q_INJECT;
 use crate::packet::{Packet, PacketHandle, flag};
 use crate::routes::NONE;
 use crate::routes::Routes;
@@ -94,7 +93,7 @@ impl Barriers {
 
     /// The host's word goes to the adapter, behind what it has posted.
     pub(super) fn barrier_announce(&mut self, host: &mut Adapters, job: JobSlot, node: NodeId) {
-        let at = host.chip.now.max(host.chip.inject_busy[node as usize]) + host.chip.params.inject_ps;
+        let at = host.chip.now.max(host.chip.injecting_until(node)) + host.chip.params.inject_ps;
         let Some(m) = self.member(job, node) else { return };
         if m.second {
             m.stage = Stage::Talk(0);
@@ -302,11 +301,14 @@ impl Barriers {
         p.offset = word as u64 | u64::from(second) << 4 | number << 8;
         p.ready = host.chip.now.max(m.unit_busy);
         m.unit_busy = p.ready + host.chip.timing.inside(p.flits);
+        // Behind the data of its pair, and no sooner out of the network.
+        host.chip.use_ports(&mut p);
+        let queue = host.chip.lay.injection(p.from_channel.into(), vc.into());
         let h = host.chip.packets.alloc(p);
         if host.chip.observers.tracer.on() {
             host.chip.tell(h, At::Host(node), host.chip.now, Happening::Injected);
         }
-        host.chip.append(node, Q_INJECT + vc as usize, h);
+        host.chip.append(node, queue, h);
     }
 
     /// A message is at the front of a queue and asks for the output it wants.

@@ -17,7 +17,7 @@
 use super::state::Barriers;
 use super::state::Stage;
 use crate::adapter::Adapters;
-use crate::chip::layout::{DATA_VCS, OUT_EJECT, Q_INJECT, Q_SPECIAL};
+use crate::chip::layout::{DATA_VCS, Q_SPECIAL};
 use crate::packet::{Packet, PacketHandle, flag};
 use crate::routes::DIRS;
 use crate::types::*;
@@ -32,16 +32,17 @@ impl Barriers {
             m.stage = Stage::Phase(0);
             return self.barrier_send(host, job, node);
         }
-        m.stage = Stage::Flush(DATA_VCS as u8);
-        let start = host.chip.now.max(host.chip.inject_busy[node as usize]);
-        for vc in 0..DATA_VCS {
+        let queues = (0..host.chip.ports()).flat_map(|port| (0..DATA_VCS).map(move |vc| (port, vc)));
+        m.stage = Stage::Flush((host.chip.ports() * DATA_VCS) as u8);
+        let start = host.chip.now.max(host.chip.injecting_until(node));
+        for (port, vc) in queues {
             let mut p = Packet::new(PacketType::Barrier);
             (p.src, p.dst, p.job, p.vc) = (node, node, job, vc as u8);
             p.flags = flag::MARKER;
             p.op = host.chip.route_change;
             p.ready = start + host.chip.params.inject_ps; // goes through no router
             let h = host.chip.packets.alloc(p);
-            host.chip.append(node, Q_INJECT + vc, h);
+            host.chip.append(node, host.chip.lay.injection(port, vc), h);
         }
     }
 
@@ -62,7 +63,7 @@ impl Barriers {
             self.message_head(host, node, queue, h);
             return None;
         }
-        if queue >= Q_SPECIAL {
+        if host.chip.lay.is_special(queue) {
             let dirs = self.member(p.job, node).map_or(0, |m| m.dirs);
             if dirs == 0 {
                 host.chip.discard_front(node, queue);
@@ -166,9 +167,9 @@ impl Barriers {
     /// Between the halves of a full barrier requests are executed and answers let into the network. A node
     /// at whose host nothing is left to arrive, to be answered or to be injected goes straight on.
     pub(super) fn barrier_half_done(&mut self, host: &mut Adapters, job: JobSlot, node: NodeId) {
-        let ejected = host.chip.routers.out_busy(node, OUT_EJECT) + host.chip.params.eject_ps;
+        let ejected = host.chip.ejecting_until(node) + host.chip.params.eject_ps;
         let at = ejected.max(host.chip.now + host.chip.params.eject_ps);
-        let quiet = ejected <= host.chip.now && (0..DATA_VCS).all(|vc| host.chip.front(node, Q_INJECT + vc).is_none());
+        let quiet = ejected <= host.chip.now && host.chip.has_injected(node);
         let Some(m) = self.member(job, node) else { return };
         if m.full && !m.second && (m.ports == 0 || (quiet && m.service == 0)) {
             m.second = true;

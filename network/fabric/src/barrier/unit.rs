@@ -65,7 +65,7 @@ impl Barriers {
         let family = p.family;
         let answers = !half && !family.two_halves();
         if family.acknowledges() {
-            let (out, at) = (p.outstanding > 0 || p.staged > 0, p.acknowledged);
+            let (out, at) = (p.outstanding > 0 || p.staged() > 0, p.acknowledged);
             if out || at > host.chip.now {
                 if !out {
                     host.schedule_pump(port, at);

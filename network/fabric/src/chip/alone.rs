@@ -36,7 +36,7 @@ impl Chip {
             routers += 1;
         }
         rate = self.timing.after(rate, false);
-        self.routers.count(node, self.lay.dirs, flits);
+        self.routers.count(node, self.lay.dirs + self.packets[h].to_channel as usize, flits);
         let p = &mut self.packets[h];
         (p.rate, p.routers, p.way) = (rate, routers, way);
         at + self.params.eject_ps + self.timing.span(rate, flits - 1) - self.params.router_ps

@@ -4,7 +4,8 @@
 //! *outputs*. Queues: one per direction of travel and data channel, one per injection channel and data
 //! channel, and on a chip with an adapter those of the collective channels and of the node's own credit
 //! and barrier units. Outputs: one per direction, then the ejection channels. The tables here answer
-//! what a queue number means, so that nobody else computes with it.
+//! what a queue number means, so that nobody else computes with it. The queues of a second injection channel and
+//! those after it come last, so that a chip with one has the same numbers.
 
 use angara_abi::packet::Vc;
 
@@ -31,14 +32,19 @@ pub(crate) const OUT_EJECT: usize = 8;
 pub(crate) const LANES: usize = 4;
 /// The lane of the adaptive channel.
 pub(crate) const LANE_ADAPTIVE: usize = ADAPTIVE + 1;
-/// Request numbers in a lane of a data channel: direction of travel, 12 + injection channel, and 16 more
-/// when the packet leaves the adaptive channel for this one.
-const INJECTED: usize = 12;
+/// Request numbers in a lane of a data channel: direction of travel, injection channel behind all directions that there
+/// may be, and 16 more when the packet leaves the adaptive channel for this one.
 const LEAVING: usize = 16;
-/// Most injection channels of a node.
-pub const CHANNELS_MAX: usize = 4;
+/// Most injection channels of a node of up to four dimensions, and most outputs of one of up to six.
+pub const CHANNELS_MAX: usize = 8;
+const OUTS_MAX: usize = 16;
 
-const QUEUES_MAX: usize = 64;
+const QUEUES_MAX: usize = 128;
+/// Most injection channels of a node with so many directions.
+pub(crate) const fn channels_max(dirs: usize) -> usize {
+    if dirs + CHANNELS_MAX <= OUTS_MAX { CHANNELS_MAX } else { OUTS_MAX - dirs }
+}
+
 /// Masks keep table look-ups free of range checks.
 const QUEUE_MASK: usize = QUEUES_MAX - 1;
 const LANE_MASK: usize = LANES - 1;
@@ -52,6 +58,10 @@ pub(crate) struct Layout {
     pub(crate) channels: usize,
     pub(crate) queues: usize,
     pub(crate) outs: usize,
+    /// It has the queues of a chip's adapter.
+    adapter: bool,
+    /// First queue of the second injection channel.
+    second: usize,
     vc: [u8; QUEUES_MAX],
     dir: [u8; QUEUES_MAX],
     lane: [u8; QUEUES_MAX],
@@ -61,13 +71,16 @@ pub(crate) struct Layout {
 
 impl Layout {
     /// Tables for `dirs` directions and `channels` injection channels; `adapter` adds the queues only
-    /// a chip's adapter uses (8 directions, one channel).
+    /// a chip's adapter uses (8 directions).
     pub(crate) fn new(dirs: usize, channels: usize, adapter: bool) -> Layout {
+        let second = if adapter { Q_COLLECTIVE + 2 * dirs } else { (dirs + 1) * DATA_VCS };
         let mut l = Layout {
             dirs,
             channels,
-            queues: (dirs + channels) * DATA_VCS,
+            queues: second + (channels - 1) * DATA_VCS,
             outs: dirs + channels,
+            adapter,
+            second,
             vc: [0; QUEUES_MAX],
             dir: [NO_DIR; QUEUES_MAX],
             lane: [0; QUEUES_MAX],
@@ -76,11 +89,11 @@ impl Layout {
         };
         for vc in 0..DATA_VCS {
             (0..dirs).for_each(|d| l.set(vc * dirs + d, vc, d as u8, vc + 1, d));
-            (0..channels).for_each(|c| l.set(l.injection(c, vc), vc, NO_DIR, vc + 1, INJECTED + c));
+            (0..channels)
+                .for_each(|c| l.set(l.injection(c, vc), vc, NO_DIR, vc + 1, OUTS_MAX - channels_max(dirs) + c));
         }
         if adapter {
-            debug_assert!(dirs == OUT_EJECT && channels == 1, "adapters belong to chips");
-            l.queues = Q_COLLECTIVE + 2 * dirs;
+            debug_assert!(dirs == OUT_EJECT, "adapters belong to chips");
             for vc in [UP, UP + 1] {
                 l.set(Q_INJECT + vc, vc, NO_DIR, 0, 13 + vc);
                 (0..dirs)
@@ -104,7 +117,18 @@ impl Layout {
     /// The queue of an injection channel for a data channel.
     #[inline(always)]
     pub(crate) fn injection(&self, channel: usize, vc: usize) -> usize {
-        (self.dirs + channel) * DATA_VCS + vc
+        match channel {
+            0 => self.dirs * DATA_VCS + vc,
+            _ => self.second + (channel - 1) * DATA_VCS + vc,
+        }
+    }
+    /// The injection channel of a queue that belongs to one.
+    pub(crate) fn channel(&self, queue: usize) -> usize {
+        queue.checked_sub(self.second).map_or(0, |behind| 1 + behind / DATA_VCS)
+    }
+    /// The queue belongs to the node's barrier unit.
+    pub(crate) fn is_special(&self, queue: usize) -> bool {
+        self.adapter && (Q_SPECIAL..Q_COLLECTIVE).contains(&queue)
     }
     /// The queue of packets that travel in direction `dir` on virtual channel `vc`.
     #[inline(always)]
@@ -126,8 +150,9 @@ impl Layout {
     #[inline(always)]
     pub(crate) fn is_injection(&self, queue: usize) -> bool {
         let first = self.dirs * DATA_VCS;
-        (first..first + self.channels * DATA_VCS).contains(&queue)
-            || (self.queues > Q_COLLECTIVE && (Q_INJECT..Q_CREDIT).contains(&queue))
+        (first..first + DATA_VCS).contains(&queue)
+            || queue >= self.second
+            || (self.adapter && (Q_INJECT..Q_CREDIT).contains(&queue))
     }
     /// Lane and number of a queue's requests for its own channel.
     #[inline(always)]
@@ -152,7 +177,8 @@ mod tests {
 
     #[test]
     fn every_request_leads_back_to_its_queue() {
-        for (dirs, channels, adapter) in [(8, 1, true), (8, 4, false), (12, 4, false)] {
+        for (dirs, channels, adapter) in [(8, 1, true), (8, 8, true), (8, 8, false), (12, 4, false)] {
+            assert!(channels <= channels_max(dirs));
             let l = Layout::new(dirs, channels, adapter);
             assert!(l.queues <= QUEUES_MAX);
             for queue in 0..l.queues {
@@ -166,6 +192,9 @@ mod tests {
                 }
                 let own = l.dir(queue).map(|d| l.arrival(d, l.vc(queue)));
                 assert!(own.is_none_or(|q| q == queue));
+                if l.is_injection(queue) && l.vc(queue) < DATA_VCS {
+                    assert_eq!(l.injection(l.channel(queue), l.vc(queue)), queue);
+                }
             }
         }
         let chip = Layout::new(8, 1, true);

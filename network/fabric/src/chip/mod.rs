@@ -1,7 +1,7 @@
 //! The chip without its adapter: routers and links, what is on them, and time.
 //!
 //! [`layout`] numbers queues and outputs, [`crossbar`] remembers what is in them, [`router`] moves packets, [`arbiter`]
-//! decides who gets an output, [`slots`] knows the room behind it, [`impaired`] what befalls packets on a link, [`reroute`]
+//! decides who gets an output, [`ports`] through which of them a node's packets go, [`slots`] knows the room behind it, [`impaired`] what befalls packets on a link, [`reroute`]
 //! what becomes of them when routes change ([`degraded`] is the state of both), [`observe`] what is counted, traced and
 //! captured. [`time`] has the events to come, and how long flits take. What the adapter must hear of is left in a list of [`Notice`]s.
 
@@ -14,6 +14,7 @@ mod edge;
 mod impaired;
 pub(crate) mod layout;
 mod observe;
+mod ports;
 mod raw;
 mod reroute;
 mod router;

@@ -8,7 +8,7 @@
 //! window is no longer than [`Chip::lookahead`].
 
 use super::At;
-use super::layout::{ADAPTIVE, DATA_VCS, Layout};
+use super::layout::{ADAPTIVE, Layout};
 use super::observe::records::{Delivery, Inconsistent, Injection, LinkLoad, Lost, Totals};
 use super::observe::trace::Stage;
 use super::state::Chip;
@@ -93,28 +93,30 @@ impl Chip {
     /// Gives a packet to its injection channel, whose host interface it crosses when those before it have.
     /// Returns its handle.
     pub(crate) fn inject_raw(&mut self, packet: &Injection) -> PacketHandle {
-        let channels = self.lay.channels as u32;
-        let (src, from) = (packet.src / channels, packet.src % channels);
-        let way = self.usual_way(src, packet.dst / channels);
+        let endpoints = self.endpoints();
+        let (src, dst) = (packet.src / endpoints, packet.dst / endpoints);
+        let way = self.usual_way(src, dst);
         let mut p = Packet::new(PacketType::Write);
-        (p.src, p.dst) = (src, packet.dst / channels);
-        (p.from_channel, p.to_channel) = (from as u8, (packet.dst % channels) as u8);
+        (p.src, p.dst) = (src, dst);
+        (p.from_channel, p.to_channel) = ((packet.src % endpoints) as u8, (packet.dst % endpoints) as u8);
+        self.use_ports(&mut p);
+        let from = usize::from(p.from_channel);
         p.flits = packet.flits;
         p.vc = packet.class as u8;
         p.flags = flag::RAW | if packet.adaptive { flag::MAY_ADAPT } else { 0 };
         p.detail = Detail::Raw { tag: packet.tag, at: packet.at };
         p.way = way;
-        let interface = &mut self.inject_busy[packet.src as usize];
+        let interface = &mut self.inject_busy[src as usize * self.lay.channels + from];
         let start = packet.at.max(*interface);
-        *interface = start + self.timing.inside(p.flits);
+        *interface = start + self.timing.port(p.flits);
         p.ready = start + self.params.inject_ps + self.params.router_ps;
         let vc = if packet.adaptive { ADAPTIVE } else { p.vc as usize };
-        let queue = self.lay.injection(from as usize, vc);
+        let queue = self.lay.injection(from, vc);
         let h = self.packets.alloc(p);
         self.raw.totals.injected += 1;
         if packet.traced {
             self.observers.tracer.begin(h, packet.tag);
-            let place = (src, self.endpoint_port(from as usize), vc as u32);
+            let place = (src, self.endpoint_port(from), vc as u32);
             self.observers.tracer.note(h, packet.at, place, Stage::Created);
             self.observers.tracer.note(h, start, place, Stage::Injected);
             self.observers.tracer.note(h, start + self.params.inject_ps, place, Stage::Arrived);
@@ -167,15 +169,15 @@ impl Chip {
     /// Returns what there is to say of a simulated packet that leaves the network now.
     fn leave(&mut self, h: PacketHandle) -> Delivery {
         let p = &self.packets[h];
-        let (old, pair, channels) = (p.is(flag::OLD), (p.src, p.dst), self.lay.channels as u32);
+        let (old, pair, endpoints) = (p.is(flag::OLD), (p.src, p.dst), self.endpoints());
         let (tag, at) = match p.detail {
             Detail::Raw { tag, at } => (tag, at),
             _ => (0, 0),
         };
         let delivery = Delivery {
             tail: self.now,
-            src: p.src * channels + p.from_channel as u32,
-            dst: p.dst * channels + p.to_channel as u32,
+            src: p.src * endpoints + self.endpoint(p.from_channel),
+            dst: p.dst * endpoints + self.endpoint(p.to_channel),
             tag,
             at,
             flits: p.flits,
@@ -253,16 +255,19 @@ impl Chip {
     /// Returns what left `router` through a network port (2·dimension, odd towards smaller coordinates).
     pub(crate) fn raw_load(&self, router: u32, port: u8) -> LinkLoad {
         let (dims, port) = (self.net.dims, port as usize);
-        let out = match port < 2 * dims {
-            true => port / 2 + (port & 1) * self.lay.dirs / 2,
-            false => self.lay.dirs + port - 2 * dims,
-        };
-        if out >= self.lay.outs {
-            return LinkLoad::default();
+        if port >= 2 * dims {
+            let channels = (0..self.lay.channels).filter(|c| self.endpoint_port(*c) == port as u32);
+            let mut load = LinkLoad::default();
+            for channel in channels {
+                let (packets, flits) = self.routers.load(router, self.lay.dirs + channel);
+                (load.packets, load.flits) = (load.packets + packets, load.flits + flits);
+            }
+            return load;
         }
+        let out = port / 2 + (port & 1) * self.lay.dirs / 2;
         let (packets, flits) = self.routers.load(router, out);
         let mut load = LinkLoad { packets, flits, ..LinkLoad::default() };
-        if let Some(l) = self.degraded.links.get(&self.link(router, out)).filter(|_| out < self.lay.dirs) {
+        if let Some(l) = self.degraded.links.get(&self.link(router, out)) {
             (load.replays, load.crc_errors) = (l.replays, l.crc_errors);
             (load.duplicates, load.reordered) = (l.duplicates, l.reordered);
         }
@@ -311,7 +316,7 @@ impl Chip {
 /// Notes for traced packets; see [`Stage`] for what each means.
 impl Chip {
     fn endpoint_port(&self, channel: usize) -> u32 {
-        (2 * self.net.dims + channel) as u32
+        2 * self.net.dims as u32 + self.endpoint(channel as u8)
     }
     /// The network's name of an output.
     fn port(&self, out: usize) -> u32 {
@@ -324,7 +329,7 @@ impl Chip {
     fn input_place(&self, node: u32, queue: usize) -> (u32, u32, u32) {
         let port = match self.lay.dir(queue) {
             Some(dir) => self.port(dir) ^ 1,
-            None => self.endpoint_port((queue - self.lay.injection(0, 0)) / DATA_VCS),
+            None => self.endpoint_port(self.lay.channel(queue)),
         };
         (node, port, self.lay.vc(queue) as u32)
     }

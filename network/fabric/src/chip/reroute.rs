@@ -13,7 +13,7 @@
 //! This is what one fabric does that models the whole network. Parts of one cannot see each other's packets and
 //! change together: see [`crate::Fabric::recover`].
 
-use super::layout::{DATA_VCS, Q_SPECIAL};
+use super::layout::DATA_VCS;
 use super::state::Chip;
 use super::time::events::EventKind;
 use crate::packet::{NO_QUEUE, Packet, PacketHandle, flag, rate};
@@ -106,7 +106,8 @@ impl Chip {
     pub(crate) fn take_out_specials(&mut self) {
         for h in self.packets.handles() {
             let p = &self.packets[h];
-            if p.kind == PacketType::Barrier && p.is_queued() && (p.queue as usize >= Q_SPECIAL || p.src != p.dst) {
+            if p.kind == PacketType::Barrier && p.is_queued() && (self.lay.is_special(p.queue.into()) || p.src != p.dst)
+            {
                 self.unlink(h);
                 self.free_packet(h);
             }
@@ -178,7 +179,7 @@ impl Chip {
         }
         let p = &mut self.packets[h];
         p.flags &= !(flag::OLD | flag::ADAPTIVE);
-        (p.ready, p.rate, p.routers) = (self.now + self.params.router_ps, rate::INTERNAL, 0);
+        (p.ready, p.rate, p.routers) = (self.now + self.params.router_ps, rate::PORT, 0);
         let node = p.src;
         let vc = if p.is(flag::MAY_ADAPT) && !self.degraded.by_table { Vc::Adaptive as usize } else { p.vc as usize };
         let queue = self.lay.injection(p.from_channel as usize, vc);

@@ -568,6 +568,6 @@ impl Chip {
             return None;
         }
         p.flags |= flag::INJECTED;
-        Some(Injected { port: p.port, op: p.op, packets: p.packets() as u32 })
+        Some(Injected { port: p.port, lane: p.from_channel, op: p.op, packets: p.packets() as u32 })
     }
 }

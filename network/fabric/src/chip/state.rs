@@ -5,6 +5,7 @@ use super::degraded::Degraded;
 use super::edge::Edge;
 use super::layout::Layout;
 use super::observe::Observers;
+use super::ports::Ports;
 use super::raw::Raw;
 use super::slots::Slots;
 use super::time::events::Events;
@@ -46,6 +47,8 @@ pub(crate) enum Notice {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Injected {
     pub(crate) port: u32,
+    /// The injection port of its node.
+    pub(crate) lane: u8,
     /// The key of its operation.
     pub(crate) op: u64,
     /// Packets, as the chip would send it.
@@ -64,6 +67,7 @@ pub(crate) struct Chip {
     pub(crate) owned: Vec<bool>,
     pub(crate) lay: Layout,
     pub(crate) timing: Timing,
+    pub(super) ports: Ports,
     /// Router and link.
     pub(crate) hop_ps: Tick,
     /// Slots are counted in flits and a packet needs this many; 1 otherwise.
@@ -100,7 +104,10 @@ impl Chip {
         let nodes = net.nodes;
         let mut owned = vec![plan.owned.is_none(); nodes];
         plan.owned.iter().flatten().for_each(|node| owned[*node as usize] = true);
-        let lay = Layout::new(net.dirs, plan.channels, plan.adapter);
+        let ports = usize::from(params.ports);
+        debug_assert!(ports == 1 || plan.channels == 1, "several endpoints have a port each");
+        let channels = ports.max(plan.channels);
+        let lay = Layout::new(net.dirs, channels, plan.adapter);
         let split = plan.adapter && owned.contains(&false);
         let unit = if plan.units_are_flits { angara_abi::PACKET_FLITS_MAX } else { 1 };
         let (data, tree) = (params.slots as usize * unit, params.collective_slots as usize);
@@ -111,7 +118,7 @@ impl Chip {
             seed: plan.seed,
             carry: plan.carry,
             adapter: plan.adapter,
-            timing: Timing::new(params.core_flit, params.link_flit),
+            timing: Timing::new(params.core_flit, params.link_flit, params.port_flit),
             hop_ps: params.link_ps + params.router_ps,
             unit,
             units_are_flits: plan.units_are_flits,
@@ -128,7 +135,8 @@ impl Chip {
             split,
             special: split,
             route_change: 0,
-            inject_busy: vec![0; nodes * plan.channels],
+            inject_busy: vec![0; nodes * channels],
+            ports: Ports::new(&net, ports),
             raw: Raw::default(),
             edge: Edge::default(),
             notices: Vec::new(),

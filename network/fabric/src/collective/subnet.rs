@@ -282,7 +282,7 @@ impl Trees {
     fn pass(&mut self, host: &mut Adapters, node: u32, vc: usize, h: PacketHandle) {
         let p = &mut host.chip.packets[h];
         p.vc = vc as u8;
-        p.rate = rate::INTERNAL;
+        p.rate = rate::PORT;
         p.ready = host.chip.now;
         host.chip.append(node, Q_INJECT + vc, h);
     }

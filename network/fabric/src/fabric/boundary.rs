@@ -95,6 +95,7 @@ impl Fabric {
                     p.flags |= flag::DEAD;
                 }
                 self.adapters.chip.routers.count(link.node, link.dir.index(), p.flits);
+                self.adapters.chip.use_ports(&mut p);
                 let h = self.adapters.chip.packets.alloc(p);
                 self.adapters.chip.append(far, self.adapters.chip.lay.arrival(link.dir.index(), vc as usize), h);
             }

@@ -189,7 +189,7 @@ impl Fabric {
             self.adapters.fail_op(op, OpFault::Refused);
         }
         let port = p.port as usize;
-        self.adapters.unstage(port, p.packets() as u32);
+        self.adapters.unstage(port, p.from_channel, p.packets() as u32);
         self.adapters.order.arrives(&p);
         self.adapters.ports[port].outstanding -= 1;
         self.adapters.ports[port].near -= u32::from(self.adapters.goes_by_memory(h));
@@ -202,13 +202,13 @@ impl Fabric {
     /// False if the requester is modelled elsewhere; its fabric finds out when routes change.
     fn fail_request(&mut self, h: PacketHandle, fault: OpFault) -> bool {
         let p = self.adapters.chip.packets[h];
-        let (to, window) = match p.kind {
-            PacketType::ReadRsp => (Port { node: p.dst, endpoint: p.dst_ep }, p.is(flag::READ)),
-            _ => (Port { node: p.src, endpoint: p.src_ep }, p.kind == PacketType::ReadReq),
+        let (to, from, window) = match p.kind {
+            PacketType::ReadRsp => (Port { node: p.dst, endpoint: p.dst_ep }, p.src, p.is(flag::READ)),
+            _ => (Port { node: p.src, endpoint: p.src_ep }, p.dst, p.kind == PacketType::ReadReq),
         };
         let here = self.adapters.chip.owned[to.node as usize];
         if here {
-            self.adapters.fail_answer(to, p.op, window, fault);
+            self.adapters.fail_answer((to, from), p.op, window, fault);
         } else if let Some(arrivals) = self.split.arrivals(p.job) {
             arrivals.give_up(to, p.op);
         }
@@ -227,6 +227,7 @@ impl Fabric {
         while done < len {
             let n = (len - done).min(self.adapters.longest_unit(request.job));
             let mut p = answer_to(&request);
+            self.adapters.chip.use_ports(&mut p);
             (p.region, p.offset) = (back.region, back.offset.wrapping_add(done as u64));
             p.bytes = n as u16;
             p.flits = flits_for(n);
@@ -252,6 +253,7 @@ impl Fabric {
     fn answer_refused(&mut self, h: PacketHandle) {
         let request = self.adapters.chip.packets[h];
         let mut p = answer_to(&request);
+        self.adapters.chip.use_ports(&mut p);
         p.flags = flag::LAST | if request.kind == PacketType::ReadReq { flag::READ } else { 0 };
         let answer = self.adapters.chip.packets.alloc(p);
         self.adapters.enter_adapter(request.dst, answer);

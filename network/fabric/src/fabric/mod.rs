@@ -48,9 +48,13 @@ impl Fabric {
                 return Err(ConfigError::Slots(slots));
             }
         }
+        if !(1..=crate::PORTS_MAX).contains(&params.ports.into()) {
+            return Err(ConfigError::Ports(params.ports));
+        }
         for (name, value) in [
             ("link_flit.den", params.link_flit.den),
             ("core_flit.den", params.core_flit.den),
+            ("port_flit.den", params.port_flit.map_or(1, |port| port.den)),
             ("node_path.flit.den", params.node_path.map_or(1, |path| path.flit.den)),
             ("router_ps", params.router_ps),
             ("cycle_ps", params.cycle_ps),

@@ -64,7 +64,7 @@ impl Fabric {
         let issue = record.issue;
         let op = self.adapters.ops.alloc(record);
         self.adapters.ports[port].ops.push_back(op);
-        if self.adapters.ports[port].ops.len() == 1 {
+        if self.adapters.ports[port].ops.len() == 1 || self.adapters.chip.ports() > 1 {
             if self.adapters.at_rest() {
                 self.pass_alone(|fabric| fabric.on_pump(port));
             } else {

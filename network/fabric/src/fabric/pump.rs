@@ -1,4 +1,7 @@
 //! Operations go in order: the front one of a port becomes packets, or a matter of its barrier or tree unit.
+//!
+//! Where nodes have several injection ports, those for one of them go in order, and beside those for another. What
+//! concerns all of them (a fence, a barrier, a tree) waits for all before it, as all behind it wait for it.
 
 use super::Fabric;
 use crate::adapter::Step;
@@ -10,18 +13,30 @@ impl Fabric {
     /// [`crate::chip::EventKind::Pump`]: turns operations into packets until one has to wait.
     pub(crate) fn on_pump(&mut self, port: usize) {
         self.adapters.ports[port].pump_at = Tick::MAX;
-        while let (Some(&op), false) = (self.adapters.ports[port].ops.front(), self.adapters.ports[port].blocked) {
-            let issue = self.adapters.begin(op);
-            if issue > self.adapters.chip.now {
-                return self.adapters.schedule_pump(port, issue);
+        let all = self.adapters.all_lanes();
+        let (mut at, mut waiting) = (0, 0);
+        while let (Some(&op), false) = (self.adapters.ports[port].ops.get(at), self.adapters.ports[port].blocked) {
+            let lanes = self.adapters.lanes_of(op);
+            if lanes & waiting == 0 && self.goes_on(port, op) {
+                self.adapters.ports[port].ops.remove(at);
+                continue;
             }
-            match self.step(port, op) {
-                Step::Next => {
-                    self.adapters.ports[port].ops.pop_front();
-                }
-                Step::Wait => return,
+            waiting |= lanes;
+            if waiting == all {
+                return;
             }
+            at += 1;
         }
+    }
+
+    /// The first operation for its injection ports goes as far as it can. True if it needs nothing more of them.
+    fn goes_on(&mut self, port: usize, op: u32) -> bool {
+        let issue = self.adapters.begin(op);
+        if issue > self.adapters.chip.now {
+            self.adapters.schedule_pump(port, issue);
+            return false;
+        }
+        matches!(self.step(port, op), Step::Next)
     }
 
     fn step(&mut self, port: usize, op: u32) -> Step {
@@ -44,7 +59,7 @@ impl Fabric {
                 Step::Next
             }
             Op::Reduce { .. } | Op::Bcast { .. } => {
-                if !self.adapters.may_stage(port) {
+                if !self.adapters.may_stage(port, 0) {
                     return Step::Wait;
                 }
                 if self.trees.step_tree(&mut self.adapters, port, op) { Step::Next } else { Step::Wait }

@@ -20,6 +20,7 @@
 //! made the last one: a part that has made it counts as before and is held by the next one.
 
 use super::Fabric;
+use crate::PORTS_MAX;
 use crate::chip::Ends;
 use crate::chip::NEVER;
 use crate::chip::layout::UP;
@@ -135,19 +136,19 @@ impl Fabric {
         again.sort_by_key(|h| self.adapters.chip.packets[*h].serial);
         for h in again {
             let p = &mut self.adapters.chip.packets[h];
-            let (src, dst, vc) = (p.src, p.dst, p.vc as usize);
+            let (src, dst, channel, vc) = (p.src, p.dst, p.from_channel as usize, p.vc as usize);
             p.flags &= !(flag::OLD | flag::ADAPTIVE);
             if p.ready < self.adapters.chip.now || p.ready == NEVER {
                 p.ready = self.adapters.chip.now + self.adapters.chip.params.router_ps;
             }
-            (p.rate, p.routers) = (rate::INTERNAL, 0);
+            (p.rate, p.routers) = (rate::PORT, 0);
             if self.adapters.chip.routes.route(src, dst).is_none() {
                 if let Some(packet) = self.adapters.chip.injected(h) {
                     self.adapters.injected(packet);
                 }
                 self.drop_unreachable(src, h);
             } else {
-                self.adapters.chip.append(src, self.adapters.chip.lay.injection(0, vc), h);
+                self.adapters.chip.append(src, self.adapters.chip.lay.injection(channel, vc), h);
             }
         }
     }
@@ -176,22 +177,24 @@ impl Fabric {
                 reading.push(port);
             }
             for port in reading {
-                self.adapters.ports[port].reads = self.reads_under_way(job, port as u32);
+                self.count_reads(job, port as u32);
             }
         }
     }
 
-    /// Read requests of a port that are made and not answered.
-    fn reads_under_way(&self, job: JobSlot, port: u32) -> u32 {
-        let mut sum = 0;
+    /// Counts the read requests of a port that are made and not answered anew.
+    fn count_reads(&mut self, job: JobSlot, port: u32) {
+        let mut open = [0; PORTS_MAX];
         for op in self.adapters.ops.of_job(job).into_iter().map(|op| &self.adapters.ops[op]).filter(|o| o.port == port)
         {
-            if op.doing.is_read() {
+            if let Some(to) = op.doing.answered_by().filter(|_| op.doing.is_read()) {
                 let received = op.len - op.to_receive;
                 let made = op.done.div_ceil(READ_MAX as u32);
-                sum += made - if op.to_receive == 0 { made } else { received / READ_MAX as u32 };
+                let answered = if op.to_receive == 0 { made } else { received / READ_MAX as u32 };
+                open[self.adapters.lane(port as usize, to.node)] += made - answered;
             }
         }
-        sum
+        let lanes = &mut self.adapters.ports[port as usize].lanes;
+        lanes.iter_mut().zip(open).for_each(|(lane, open)| lane.reads = open);
     }
 }

@@ -47,9 +47,10 @@ pub(crate) mod flag {
 
 /// Rates at which a packet's flits follow each other; see [`crate::chip`].
 pub(crate) mod rate {
-    pub(crate) const INTERNAL: u8 = 0;
+    /// Of the port through which it was injected.
+    pub(crate) const PORT: u8 = 0;
     pub(crate) const LINK: u8 = 1;
-    /// Internal again, all flits being there.
+    /// The chip's own, all flits being there.
     pub(crate) const WHOLE: u8 = 2;
     pub(crate) const COUNT: usize = 3;
 }
@@ -81,7 +82,7 @@ pub(crate) struct Packet {
     pub(crate) queue: u8,
     pub(crate) class: u8,
     pub(crate) region: Region,
-    /// Injection and ejection channels of a simulated packet.
+    /// Injection and ejection channels.
     pub(crate) from_channel: u8,
     pub(crate) to_channel: u8,
     live: bool,
@@ -149,7 +150,7 @@ impl Packet {
             kind,
             vc: 1,
             flits: 2,
-            rate: rate::INTERNAL,
+            rate: rate::PORT,
             queue: NO_QUEUE,
             class: 3,
             region: Region::Heap,

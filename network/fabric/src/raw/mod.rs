@@ -6,7 +6,6 @@
 mod network;
 mod packed;
 
-pub use crate::chip::layout::CHANNELS_MAX;
 pub use crate::chip::{
     Crossing, Delivery, Inconsistent, Injection, LinkLoad, Lost, Stage, Totals, TraceEvent, Tracer, TrafficClass,
 };
@@ -14,3 +13,8 @@ pub use crate::packet::PacketHandle;
 pub use network::{RawConfig, RawFabric, chip_shape};
 pub use packed::Packed;
 pub(crate) use packed::packed;
+
+/// Most endpoints, or ports, of the nodes of a network of so many dimensions.
+pub fn channels_max(dims: usize) -> usize {
+    crate::chip::layout::channels_max(if dims > 4 { 12 } else { 8 })
+}

@@ -28,7 +28,8 @@ pub struct RawConfig {
     pub seed: u64,
     /// Timing and buffers.
     pub params: Params,
-    /// Injection channels (and ejection channels) per node, 1 to [`super::CHANNELS_MAX`].
+    /// Endpoints per node, each with an injection and an ejection channel: 1 to [`super::channels_max`], and 1 if
+    /// `params` has several ports.
     pub channels: usize,
     /// Count free buffer space in flits instead of packets. Wrong on purpose: see `docs/explain/model.md`, section 4.
     pub units_are_flits: bool,

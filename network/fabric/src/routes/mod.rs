@@ -13,7 +13,7 @@ mod way;
 
 pub use links::Links;
 pub(crate) use links::PartId;
-pub(crate) use net::{DIRS, NONE, Net, link_index};
+pub(crate) use net::{DIMS, DIRS, NONE, Net, link_index};
 pub use part::{BALANCED_NODES, TABLE_NODES, Ways};
 pub use route::Route;
 pub use table::Routes;

@@ -114,6 +114,10 @@ impl Net {
     pub(crate) fn dim(&self, dir: usize) -> usize {
         if dir < self.dirs / 2 { dir } else { dir - self.dirs / 2 }
     }
+    /// Nodes in a dimension.
+    pub(crate) fn size(&self, dim: usize) -> u16 {
+        self.sizes[dim]
+    }
     /// The same dimension, the other way.
     #[inline]
     pub(crate) fn opposite(&self, dir: usize) -> usize {

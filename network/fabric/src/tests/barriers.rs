@@ -25,7 +25,8 @@ fn rounds_of(
     short_by: u32,
 ) -> (u64, u64) {
     let nodes = ports.iter().map(|p| p.node).collect::<std::collections::BTreeSet<_>>().len() as u64;
-    let mut w = World::with(config, ports);
+    let params = Params { ports: ports_drawn(seed), ..config.params };
+    let mut w = World::with(Config { params, ..config }, ports);
     w.fabric.set_barrier_family(JOB, family).unwrap();
     w.fabric.shorten_barrier(JOB, short_by);
     let mut dice = Dice(seed);

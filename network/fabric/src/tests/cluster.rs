@@ -114,6 +114,7 @@ impl Cluster {
     pub(super) fn new(shape: &str, parts: usize, family: BarrierFamily, seed: u64, here: &[NodeId]) -> Cluster {
         let mut config = Config::new(shape.parse().unwrap());
         (config.seed, config.trains) = (seed, seed % 2 == 1);
+        config.params.ports = ports_drawn(seed);
         let nodes = config.shape.nodes();
         let owner = (0..nodes).map(|n| n * parts / nodes).collect();
         // Every third node has two.

@@ -107,7 +107,8 @@ fn results(w: &World) -> BTreeMap<(Port, u8), Vec<(i64, u64)>> {
 
 /// `total` all-reduces on each of `trees` trees, contributors posting at their own pace.
 fn all_reduces(shape: &str, ports: &[Port], trees: u8, total: u64, seed: u64) {
-    let config = Config::new(shape.parse().unwrap());
+    let params = Params { ports: ports_drawn(seed), ..Params::default() };
+    let config = Config { params, ..Config::new(shape.parse().unwrap()) };
     let nodes = config.shape.nodes() as u64;
     let mut w = World::with(config, ports);
     let mut dice = Dice(seed);

@@ -174,3 +174,9 @@ impl Dice {
         (0..n).map(|_| self.below(256) as u8).collect()
     }
 }
+
+/// Injection ports of nodes, as a seed draws them: half of all have one.
+pub(crate) fn ports_drawn(seed: u64) -> u8 {
+    let drawn = crate::rng::random(seed, 0, 98, 0);
+    if drawn & 1 == 0 { 1 } else { 2 + (drawn >> 1) as u8 % 7 }
+}

@@ -23,6 +23,7 @@ proptest! {
         let shape = ["4x4", "3x3x4", "4x2x2", "mesh:4x4"][shape];
         let mut config = Config::new(shape.parse().unwrap());
         config.seed = seed;
+        config.params.ports = ports_drawn(seed);
         let n = config.shape.nodes() as u64;
         let ports: Vec<Port> = (0..n as u32).map(port).collect();
         let mut w = World::with(config, &ports);
@@ -64,7 +65,8 @@ proptest! {
     #[test]
     fn whatever_dies_everything_ends_and_is_accounted_for(seed: u64, shape in 0..3usize) {
         let shape = ["4x2", "2x2x2", "mesh:3x3"][shape];
-        let config = Config::new(shape.parse().unwrap());
+        let mut config = Config::new(shape.parse().unwrap());
+        config.params.ports = ports_drawn(seed);
         let n = config.shape.nodes() as u64;
         let ports: Vec<Port> = (0..n as u32).map(port).collect();
         let mut w = World::with(config, &ports);

@@ -59,6 +59,7 @@ proptest! {
     fn nothing_is_lost_doubled_or_reordered(seed: u64, adaptive: bool, shape in 0..4usize) {
         let mut config = Config::new(["4x2", "8", "mesh:3x3", "2x2x2"][shape].parse().unwrap());
         config.seed = seed;
+        config.params.ports = ports_drawn(seed);
         let nodes = config.shape.nodes() as u64;
         let ports: Vec<Port> = (0..nodes as u32).map(port).collect();
         let mut w = World::with(config, &ports);

@@ -27,6 +27,7 @@ proptest! {
     fn corruption_costs_replays_but_neither_packets_nor_order(seed: u64, percent in 1..40u32) {
         let mut config = Config::new("4x2".parse().unwrap());
         config.seed = seed;
+        config.params.ports = ports_drawn(seed);
         let ports: Vec<Port> = (0..8).map(port).collect();
         let mut w = World::with(config, &ports);
         let fault = Fault::impaired(Site::EveryLink, Impair::Corrupt(percent * 10_000));
@@ -101,6 +102,7 @@ fn the_error_pattern_depends_on_the_seed_alone() {
     let run = |seed: u64| {
         let mut config = Config::new("4".parse().unwrap());
         config.seed = seed;
+        config.params.ports = ports_drawn(seed);
         let ports: Vec<Port> = (0..4).map(port).collect();
         let mut w = World::with(config, &ports);
         let fault = Fault::impaired(Site::EveryLink, Impair::Corrupt(50_000));

@@ -78,7 +78,7 @@ impl Streams {
 
 fn storm(shape: &str, seed: u64, writes: usize, adaptive: bool, params: Params) -> World {
     let mut config = Config::new(shape.parse().unwrap());
-    config.params = params;
+    config.params = Params { ports: ports_drawn(seed), ..params };
     let ports: Vec<Port> = (0..config.shape.nodes() as u32).map(port).collect();
     let mut w = World::with(config, &ports);
     let mut dice = Dice(seed);
@@ -220,6 +220,7 @@ fn a_fence_is_free_where_nothing_overtakes_and_holds_what_could() {
 
 /// Random writes, atomics, reads, fences and flushes of some ports of a loaded network.
 fn fences_and_flushes(seed: u64, params: Params) -> World {
+    let params = Params { ports: ports_drawn(seed), ..params };
     let mut w =
         World::with(Config { params, ..Config::new("4x4".parse().unwrap()) }, &(0..16).map(port).collect::<Vec<_>>());
     let mut dice = Dice(seed);

@@ -5,6 +5,8 @@
 //!
 //! `PROPTEST_CASES=5000 cargo test --release -p angara-model random_networks::` tries more networks.
 
+use angara_fabric::raw::channels_max;
+use angara_fabric::{FlitTime, Params};
 use angara_model::{
     Angara, AnyTopology, Generic, Injection, Network, Profile, Rate, Setup, Switching, Topology, TrafficClass, topology,
 };
@@ -404,7 +406,7 @@ proptest! {
     fn angara_router_agrees_with_the_oracle(
         shape in grid_shape(),
         slots in 2u16..5,
-        channels in 1u8..3,
+        host in host(),
         load in 1u64..12,
         hot in any::<bool>(),
         escape in prop::sample::select(vec![1_000u64, 30_000, 64_000, 400_000]),
@@ -413,7 +415,7 @@ proptest! {
         seed in any::<u64>(),
     ) {
         // Coarse times make simultaneous events common.
-        let defaults = Angara { slots, channels, escape, age_limit, ..Angara::default() };
+        let defaults = host.over(Angara { slots, escape, age_limit, ..Angara::default() }, &shape);
         let p = if coarse {
             let flit = Rate { num: 1000, den: 1 };
             Angara { injection: 3000, ejection: 5000, router: 2000, link: 1000, credit: 1000, flit_link: flit,
@@ -422,7 +424,7 @@ proptest! {
             defaults
         };
         let config = Setup { shape: shape.clone().into(), profile: Profile::Angara(p.clone()), seed, faults: Vec::new(), sets: Vec::new() };
-        let endpoints = shape.endpoints() as u64 * channels as u64;
+        let endpoints = shape.endpoints() as u64 * p.channels as u64;
         let mut sent = traffic(seed, endpoints, 12 * endpoints.min(24), &[1, 2, 5, 18], 100_000 / load, hot);
         if coarse {
             sent.iter_mut().for_each(|s| s.at = s.at.div_ceil(1000) * 1000);
@@ -433,12 +435,40 @@ proptest! {
 
 }
 
+/// What the nodes of a network have besides their routers.
+#[derive(Clone, Copy, Debug)]
+enum Host {
+    Endpoints(u8),
+    /// Ports of the only endpoint, and their rate.
+    Ports(u8, Option<FlitTime>),
+}
+
+fn host() -> impl Strategy<Value = Host> {
+    let rates = [None, Some(FlitTime { num: 700, den: 1 }), Some(FlitTime { num: 2500, den: 1 })];
+    prop_oneof![
+        (1u8..3).prop_map(Host::Endpoints),
+        (2u8..9, prop::sample::select(rates.to_vec())).prop_map(|(n, rate)| Host::Ports(n, rate)),
+    ]
+}
+
+impl Host {
+    fn over(self, chip: Angara, shape: &topology::Grid) -> Angara {
+        match self {
+            Host::Endpoints(channels) => Angara { channels, ..chip },
+            Host::Ports(n, port_flit) => {
+                let ports = n.min(channels_max(shape.ndims()) as u8);
+                Angara { rest: Params { ports, port_flit, ..chip.rest }, ..chip }
+            }
+        }
+    }
+}
+
 /// A network of the chip with faults at random times.
 fn faulty() -> impl Strategy<Value = Faulty> {
-    let network = (grid_shape(), 2u16..5, 1u8..3, prop::sample::select(vec![1u8, 3, 64]), any::<bool>());
+    let network = (grid_shape(), 2u16..5, host(), prop::sample::select(vec![1u8, 3, 64]), any::<bool>());
     let traffic = (1u64..12, any::<bool>(), 1u64..10, any::<bool>(), any::<u64>());
-    (network, traffic).prop_map(|((shape, slots, channels, age_limit, coarse), (load, hot, count, divided, seed))| {
-        let chip = Angara { slots, channels, age_limit, ..Angara::default() };
+    (network, traffic).prop_map(|((shape, slots, host, age_limit, coarse), (load, hot, count, divided, seed))| {
+        let chip = host.over(Angara { slots, age_limit, ..Angara::default() }, &shape);
         let mut case = Faulty::new(shape, chip, load, hot, count, coarse, seed);
         if divided {
             case.divide(seed);

@@ -1,7 +1,7 @@
 //! Cables and nodes that fail, and what becomes of packets under way.
 
 use super::routes::Routes;
-use super::{Fault, NEVER, Stay, World, span};
+use super::{Fault, NEVER, Stay, World, port_rate, span};
 use std::collections::BTreeSet;
 
 impl World<'_> {
@@ -112,7 +112,7 @@ impl World<'_> {
                 route: Vec::new(),
                 left: None,
                 freed: NEVER,
-                rate: (self.p.flit_internal.num as u64, self.p.flit_internal.den as u64),
+                rate: port_rate(self.p),
                 whole: false,
                 routers: 0,
             });

@@ -6,7 +6,7 @@ mod impaired;
 mod routes;
 
 use super::{Grid, Received, Sent};
-use angara_model::Angara;
+use angara_model::{Angara, Rate};
 use impaired::Link;
 use routes::{Dead, Routes};
 use std::collections::{BTreeMap, BTreeSet};
@@ -157,6 +157,13 @@ fn span(flits: u64, rate: (u64, u64)) -> u64 {
     (flits * rate.0).div_ceil(rate.1)
 }
 
+/// Of a port of a node: never more than the chip's.
+fn port_rate(p: &Angara) -> (u64, u64) {
+    let port = p.rest.port_flit.map(|port| Rate { num: port.num as u32, den: port.den as u32 });
+    let rate = port.map_or(p.flit_internal, |port| p.flit_internal.slower(port));
+    (rate.num as u64, rate.den as u64)
+}
+
 struct World<'a> {
     grid: &'a Grid,
     p: &'a Angara,
@@ -187,6 +194,23 @@ impl World<'_> {
     fn links(&self) -> usize {
         2 * self.grid.sizes.len()
     }
+    /// Injection (and ejection) channels of a node: one of each endpoint, or the ports of its only one.
+    fn channels(&self) -> u32 {
+        u32::from(self.p.channels).max(self.p.rest.ports.into())
+    }
+    /// The injection channel of a packet, and its ejection channel.
+    fn channels_of(&self, packet: usize) -> [u32; 2] {
+        let (sent, endpoints) = (&self.sent[packet], u32::from(self.p.channels));
+        if endpoints > 1 {
+            return [sent.src % endpoints, sent.dst % endpoints];
+        }
+        let mut linked: Vec<usize> = (0..self.links()).filter(|o| self.grid.sizes[o / 2] > 1).collect();
+        linked.sort_by_key(|&o| self.order(o));
+        let mut way = routes::own(self.grid, sent.src, sent.dst);
+        way.sort_by_key(|&o| self.order(o));
+        let port = |o: Option<&usize>| o.map_or(0, |o| linked.iter().position(|l| l == o).unwrap() as u32);
+        [way.first(), way.last()].map(|o| port(o) % u32::from(self.p.rest.ports))
+    }
     fn node_of(&self, endpoint: u32) -> u32 {
         endpoint / self.p.channels as u32
     }
@@ -198,7 +222,7 @@ impl World<'_> {
         if o < self.links() { o % 2 * self.links() / 2 + o / 2 } else { o }
     }
     fn straight(&self, s: &Stay) -> usize {
-        let eject = self.links() + (self.sent[s.packet].dst % self.p.channels as u32) as usize;
+        let eject = self.links() + self.channels_of(s.packet)[1] as usize;
         s.route.first().copied().unwrap_or(eject)
     }
     fn class(&self, s: &Stay) -> usize {
@@ -237,10 +261,10 @@ impl World<'_> {
     }
     fn number(&self, s: &Stay, vc: usize) -> u32 {
         let own = match s.travels {
-            None => 12 + self.sent[s.packet].src % self.p.channels as u32,
+            None => 12 + self.channels_of(s.packet)[0],
             Some(t) => self.order(t) as u32,
         };
-        if s.vc == vc { own } else { 16 + own }
+        if s.vc == vc { own } else { 20 + own }
     }
     /// It is the first waiting packet of its input channel or queue, and the tail of every packet
     /// that left has left. An injection queue is in the order of injection, a channel in that of arrival.
@@ -250,7 +274,7 @@ impl World<'_> {
             t.node == s.node
                 && t.travels == s.travels
                 && t.vc == s.vc
-                && (s.travels.is_some() || self.sent[t.packet].src == self.sent[s.packet].src)
+                && (s.travels.is_some() || self.channels_of(t.packet)[0] == self.channels_of(s.packet)[0])
         };
         let before = |j: usize, t: &Stay| if s.travels.is_some() { j < i } else { t.packet < s.packet };
         self.stays.iter().enumerate().filter(|(_, t)| same(t)).all(|(j, t)| match t.left {
@@ -289,7 +313,7 @@ impl World<'_> {
         list
     }
     fn decide(&mut self, node: u32) {
-        let mut outs: Vec<usize> = (0..self.links() + self.p.channels as usize).collect();
+        let mut outs: Vec<usize> = (0..self.links() + self.channels() as usize).collect();
         outs.sort_by_key(|&o| self.order(o));
         loop {
             let mut granted = false;
@@ -326,8 +350,8 @@ impl World<'_> {
     fn grant(&mut self, i: usize, o: usize, vc: usize) {
         let g = self.now;
         let flits = self.sent[self.stays[i].packet].flits;
-        let stage = if o < self.links() { self.p.flit_link } else { self.p.flit_internal };
-        let stage = (stage.num as u64, stage.den as u64);
+        let link = (self.p.flit_link.num as u64, self.p.flit_link.den as u64);
+        let stage = if o < self.links() { link } else { port_rate(self.p) };
         let mut s = self.stays[i].clone();
         let rate = if s.rate.0 * stage.1 >= stage.0 * s.rate.1 { s.rate } else { stage };
         let tail = g + span(flits, rate);
@@ -435,16 +459,18 @@ pub fn run_with_faults(grid: &Grid, p: &Angara, sent: &[Sent], faults: &[(u64, F
 impl World<'_> {
     /// Puts every packet into its injection queue; an interface takes one after the other.
     fn queue_all(&mut self, rate: (u64, u64)) {
-        let (p, nodes) = (self.p, self.grid.nodes() as usize);
-        let mut interfaces = vec![0; nodes * p.channels as usize];
+        let (p, nodes) = (self.p, self.grid.nodes());
+        let mut interfaces = vec![0; (nodes * self.channels()) as usize];
         for (packet, s) in self.sent.iter().enumerate() {
-            let begins = s.at.max(interfaces[s.src as usize]);
-            interfaces[s.src as usize] = begins + span(s.flits, rate);
+            let node = s.src / p.channels as u32;
+            let interface = &mut interfaces[(node * self.channels() + self.channels_of(packet)[0]) as usize];
+            let begins = s.at.max(*interface);
+            *interface = begins + span(s.flits, rate);
             let ready = begins + p.injection + p.router;
             self.instants.insert(ready);
             self.stays.push(Stay {
                 packet,
-                node: s.src / p.channels as u32,
+                node,
                 travels: None,
                 vc: if s.adaptive { 2 } else { s.request as usize },
                 ready,
@@ -475,7 +501,7 @@ pub fn run_in_sets(
         dead.sets.extend(nodes.iter().map(|node| (*node, (i, false))));
         dead.sets.extend(transit.iter().map(|node| (*node, (i, true))));
     }
-    let outs = 2 * grid.sizes.len() + p.channels as usize;
+    let outs = 2 * grid.sizes.len() + p.channels.max(p.rest.ports) as usize;
     let nodes = grid.nodes() as usize;
     let mut w = World {
         grid,
@@ -496,8 +522,7 @@ pub fn run_in_sets(
         impaired: BTreeMap::new(),
         now: 0,
     };
-    let rate = (p.flit_internal.num as u64, p.flit_internal.den as u64);
-    w.queue_all(rate);
+    w.queue_all(port_rate(p));
     w.instants.extend(faults.iter().map(|f| f.0));
     while let Some(now) = w.instants.pop_first() {
         w.now = now;

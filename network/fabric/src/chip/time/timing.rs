@@ -11,19 +11,19 @@ pub(crate) struct Timing {
     /// By rate and flits.
     spans: [[Tick; PACKET_FLITS_MAX + 1]; rate::COUNT],
     rates: [FlitTime; rate::COUNT],
-    /// The rate of a packet after an internal stage and after a link.
+    /// The rate of a packet after a port of the node and after a link.
     after: [[u8; 2]; rate::COUNT],
 }
 
 impl Timing {
-    pub(crate) fn new(core: FlitTime, link: FlitTime) -> Timing {
+    pub(crate) fn new(core: FlitTime, link: FlitTime, port: Option<FlitTime>) -> Timing {
         let slower = |a: FlitTime, b: FlitTime| a.num as u128 * b.den as u128 > b.num as u128 * a.den as u128;
-        let rates = [core, link, core];
+        let rates = [port.filter(|port| slower(*port, core)).unwrap_or(core), link, core];
         let after = |r: usize, stage: usize| if slower(rates[r], rates[stage]) { r } else { stage } as u8;
         Timing {
             spans: rates.map(|r| std::array::from_fn(|n| r.of(n as u64))),
             rates,
-            after: std::array::from_fn(|r| [after(r, rate::INTERNAL as usize), after(r, rate::LINK as usize)]),
+            after: std::array::from_fn(|r| [after(r, rate::PORT as usize), after(r, rate::LINK as usize)]),
         }
     }
     /// Time of `flits` flits at a rate.
@@ -44,8 +44,12 @@ impl Timing {
     pub(crate) fn after(&self, rate: u8, link: bool) -> u8 {
         self.after[rate as usize][link as usize]
     }
-    /// Time of `flits` flits inside the chip.
+    /// Time of `flits` flits through a port of the node.
+    pub(crate) fn port(&self, flits: u16) -> Tick {
+        self.span(rate::PORT, flits)
+    }
+    /// The same inside the chip.
     pub(crate) fn inside(&self, flits: u16) -> Tick {
-        self.span(rate::INTERNAL, flits)
+        self.span(rate::WHOLE, flits)
     }
 }
