@@ -310,7 +310,7 @@ mod tests {
             ("[speed]\nhop = \"1ns\"\n", "m.toml:1: unknown field `speed`, expected one of"),
             (
                 "[adapter]\nquiet = \"read\"\nhop = \"1ns\"\n",
-                "m.toml:3: unknown key `hop` in [adapter]; there are injection-gap",
+                "m.toml:3: unknown key `hop` in [adapter]; there are ports, port-rate, injection-gap",
             ),
             ("[network]\nslots = 8\nhop = 129\n", "m.toml:3: hop = `129`: give a time"),
             ("[network]\nhop = \"50ns\"\nflight = \"80ns\"\n", "hop = 50ns contains flight = 80ns"),

@@ -195,7 +195,7 @@ impl Values {
             adaptive: self.adaptive,
             balanced: self.balanced,
             ports: self.ports as u8,
-            port_flit: self.port,
+            port_flit: self.port.filter(|port| port.rate() < self.core.rate()),
             gap_ps: self.gap,
             dma_start_ps: self.dma_start + self.descriptor_fetch,
             host_read_ps: self.host_read,
