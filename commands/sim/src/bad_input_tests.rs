@@ -49,7 +49,7 @@ const RUN: &[(&str, &str, &[&str])] = &[
     ("wormhole", "--switching wormhole", &["switching is wormhole", "use router generic"]),
     ("hold", "--router generic --hold-switch false", &["hold-switch is false", "use switching wormhole"]),
     ("vcs", "--router generic --vcs 3", &["vcs = 3", "even number"]),
-    ("vcs-0", "--router generic --vcs 0", &["vcs = 0", "1 to 8"]),
+    ("vcs-0", "--router generic --vcs 0", &["vcs = 0", "1 to 32"]),
     ("vcs-angara", "--vcs 4", &["vcs is 4", "five virtual channels"]),
     ("deadlock", "--router generic --deadlock bubble", &["deadlock is bubble", "dateline with router generic"]),
     ("dateline", "--router angara --deadlock dateline", &["deadlock is dateline", "bubble goes with router angara"]),

@@ -13,8 +13,10 @@ pub(crate) struct Hot {
     pub(crate) next: PacketHandle,
     pub(crate) flits: u16,
     pub(crate) routers: u16,
-    /// For the profile's use.
-    pub(crate) mark: u32,
+    /// Channel 0 of the output port it wants at its router.
+    pub(crate) out: u16,
+    /// Channels it may use there, as a mask.
+    pub(crate) allowed: u32,
 }
 
 /// Fields that only source and destination need.
@@ -33,12 +35,14 @@ impl Packed for Hot {
         self.route.hi.pack(out);
         self.flits.pack(out);
         self.routers.pack(out);
-        self.mark.pack(out);
+        self.out.pack(out);
+        self.allowed.pack(out);
     }
     fn unpack(from: &mut &[u8]) -> Option<Hot> {
         let route = RouteState { lo: u64::unpack(from)?, hi: u64::unpack(from)? };
-        let (flits, routers, mark) = (u16::unpack(from)?, u16::unpack(from)?, u32::unpack(from)?);
-        Some(Hot { route, next: PacketHandle::NONE, flits, routers, mark })
+        let (flits, routers) = (u16::unpack(from)?, u16::unpack(from)?);
+        let (out, allowed) = (u16::unpack(from)?, u32::unpack(from)?);
+        Some(Hot { route, next: PacketHandle::NONE, flits, routers, out, allowed })
     }
 }
 
@@ -66,8 +70,8 @@ pub(crate) struct Pool {
 impl Pool {
     /// Stores a packet. Handles are reused at once; no result may depend on their values.
     #[inline]
-    pub(crate) fn insert(&mut self, p: &Injection, route: RouteState, mark: u32) -> PacketHandle {
-        let hot = Hot { route, next: PacketHandle::NONE, flits: p.flits, routers: 0, mark };
+    pub(crate) fn insert(&mut self, p: &Injection, route: RouteState) -> PacketHandle {
+        let hot = Hot { route, next: PacketHandle::NONE, flits: p.flits, routers: 0, out: 0, allowed: 0 };
         self.put(hot, Cold { at: p.at, tag: p.tag, src: p.src, dst: p.dst })
     }
     /// Stores a packet that another pool held.

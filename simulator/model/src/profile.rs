@@ -15,7 +15,7 @@ pub enum Profile {
 /// Parameters of the `generic` router. Times are in cycles; `cycle` says how long one is.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Generic {
-    /// Virtual channels per port, 1..=8. A torus splits them in two classes and needs at least 2.
+    /// Virtual channels per port, 1..=32. A torus splits them in two classes and needs at least 2.
     pub vcs: u8,
     /// Buffer of one virtual channel, in flits.
     pub buffer_flits: u16,

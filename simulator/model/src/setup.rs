@@ -2,8 +2,9 @@
 
 pub use crate::profile::{ANGARA_FLITS_MAX, Angara, Generic, Profile, Rate, Switching};
 
+use crate::generic::places;
 use crate::parallel::PartsError;
-use crate::topology::{AnyTopology, Classes};
+use crate::topology::{AnyTopology, Classes, VCS_MAX};
 use angara_fabric::raw::{channels_max, chip_shape};
 use angara_fabric::{BALANCED_NODES, FaultError, SLOTS_MAX, Tick};
 use angara_net::NodeSet;
@@ -28,7 +29,7 @@ pub struct Setup {
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 pub enum SetupError {
     /// Virtual channels of the generic router.
-    #[error("vcs = {0}: the generic router has 1 to 8 virtual channels")]
+    #[error("vcs = {0}: the generic router has 1 to {VCS_MAX} virtual channels; give so many")]
     Vcs(u8),
     /// No room for two classes.
     #[error(
@@ -52,7 +53,8 @@ pub enum SetupError {
     },
     /// No room for a class per hop.
     #[error(
-        "vcs = {vcs} on {shape}: routes go through {hops} classes of virtual channels, so that nothing deadlocks, and each class needs one; give vcs >= {hops} (at most 8), or a network with shorter routes; a graph also takes routing updown"
+        "vcs = {vcs} on {shape}: routes go through {hops} classes of virtual channels, so that nothing deadlocks, and each class needs one; {} a network with shorter routes; a graph also takes routing updown",
+        if *hops <= VCS_MAX.into() { format!("give vcs >= {hops}, or") } else { format!("there are at most {VCS_MAX}: give") }
     )]
     Steps {
         /// Virtual channels asked for.
@@ -74,6 +76,19 @@ pub enum SetupError {
         needed: u32,
         /// The shape.
         shape: AnyTopology,
+    },
+    /// No number for every channel.
+    #[error(
+        "vcs = {vcs} on {shape}: {} routers of {} ports have more channels than 32-bit numbers; give at most {most} routers, or fewer virtual channels",
+        shape.routers(), shape.ports()
+    )]
+    Numbers {
+        /// Virtual channels asked for.
+        vcs: u8,
+        /// The shape.
+        shape: AnyTopology,
+        /// Most routers.
+        most: u64,
     },
     /// A packet in several routers may hold an escape channel while its head waits behind another packet.
     #[error(
@@ -202,7 +217,7 @@ impl Setup {
 
 impl Generic {
     fn validate(&self, shape: &AnyTopology) -> Result<(), SetupError> {
-        if !(1..=8).contains(&self.vcs) {
+        if !(1..=VCS_MAX).contains(&self.vcs) {
             return Err(SetupError::Vcs(self.vcs));
         }
         match shape.classes() {
@@ -224,6 +239,11 @@ impl Generic {
                 return Err(SetupError::AdaptiveWormhole(shape.clone()));
             }
             _ => {}
+        }
+        let (ports, channels) = places(shape.ports(), self.vcs);
+        let most = (1 << 32) / (ports * channels) as u64;
+        if shape.routers() as u64 > most {
+            return Err(SetupError::Numbers { vcs: self.vcs, shape: shape.clone(), most });
         }
         let (buffer, packet) = (self.buffer_flits.into(), self.packet_flits_max.into());
         for (what, value) in [("buffer", buffer), ("packet_flits_max", packet), ("cycle", self.cycle)] {
@@ -308,6 +328,19 @@ mod tests {
             sets: Vec::new(),
         };
         assert!(config.validate().unwrap_err().to_string().contains("even number"));
+        let refused = |shape: &str, vcs| {
+            let profile = Profile::Generic(Generic { vcs, ..Generic::default() });
+            let setup = Setup { shape: shape.parse().unwrap(), profile, seed: 1, faults: Vec::new(), sets: Vec::new() };
+            setup.validate().err().map(|e| e.to_string()).unwrap_or_default()
+        };
+        assert_eq!(refused("mesh:4x4", 32), "");
+        assert_eq!(refused("cayley:40:1", 20), "");
+        assert!(refused("mesh:4x4", 33).contains("1 to 32"));
+        assert!(refused("cayley:40:1", 16).contains("give vcs >= 20, or a network"));
+        assert!(refused("cayley:80:1", 32).contains("40 classes"));
+        assert!(refused("cayley:80:1", 32).contains("at most 32: give a network"));
+        assert_eq!(refused("mesh:2x2x2x2x32x4096", 16), "");
+        assert!(refused("mesh:2x2x2x2x64x4096", 16).contains("give at most 2097152 routers"));
         config.profile = Profile::Generic(Generic { packet_flits_max: 16, ..Generic::default() });
         assert!(config.validate().unwrap_err().to_string().contains("buffer >= 16"));
         config.profile = Profile::Angara(Angara { slots: 1, ..Angara::default() });

@@ -110,8 +110,8 @@ fn mistakes_are_refused_with_their_lines() {
         let got = read(text).and_then(|b| b.keys()).map(|k| format!("{k:?}")).unwrap_or_else(|e| e.to_string());
         assert!(got.starts_with(error), "{text}: {got}");
     }
-    let many = read("routing_function = dim_order;\nnum_vcs = 16;").unwrap();
+    let many = read("routing_function = dim_order;\nnum_vcs = 64;").unwrap();
     let (e, key) = many.keys().unwrap().resolve().unwrap_err();
     let e = many.locate(e, key).to_string();
-    assert!(e.starts_with("a.cfg:2: num_vcs = 16: vcs = 16: the generic router has 1 to 8"), "{e}");
+    assert!(e.starts_with("a.cfg:2: num_vcs = 64: vcs = 64: the generic router has 1 to 32"), "{e}");
 }

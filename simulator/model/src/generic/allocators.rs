@@ -1,7 +1,7 @@
 //! A router's cycle: who gets an output channel, who the switch, and what a grant sets in motion.
 
 use super::state::{ChannelState, CutThrough, InVc, Message};
-use crate::routers::mask::Mask;
+use crate::routers::mask::{Field, Mask};
 use crate::routers::network::Routers;
 use crate::routers::place::{Port, Wire};
 use crate::routers::timing::{CROSSBAR, EJECT_TO_CREDIT, GRANT_TO_ARRIVAL, GRANT_TO_CREDIT, GRANT_TO_SOURCE_CREDIT};
@@ -10,7 +10,9 @@ use crate::topology::{Class, Hop, Route};
 use angara_fabric::bits::bits;
 use angara_fabric::raw::{PacketHandle, Stage};
 
-impl<T: Route, const N: usize, const P: usize, const W: usize, const A: bool> Routers<T, CutThrough<A>, N, P, W> {
+impl<T: Route, F: Field, const N: usize, const P: usize, const W: usize, const A: bool>
+    Routers<T, CutThrough<F, A>, N, P, W>
+{
     /// Every head that asks for an output channel wants one that has room for it, among those of all shortest ways at the
     /// port with most credits, or else its escape. What it got without room it could not leave for its escape.
     fn adapt(&mut self, r: u32) {
@@ -34,7 +36,7 @@ impl<T: Route, const N: usize, const P: usize, const W: usize, const A: bool> Ro
                 }
             }
             let input = router.input(i);
-            (input.out, input.allowed) = (u16::from(best.0) << Self::PORT, best.1 as u8);
+            (input.out, input.allowed) = (u16::from(best.0) << Self::PORT, F::of(best.1));
         }
     }
 

@@ -5,6 +5,7 @@ use crate::engine::Engine;
 use crate::member::{Crew, Member};
 use crate::parallel::{AnyPart, Parallel, Part, PartsError, cuts, part_of};
 use crate::profile::{Generic, Switching};
+use crate::routers::mask::Field;
 use crate::routers::network::Routers;
 use crate::routers::place::{Range, links};
 use crate::routers::timing::WINDOW;
@@ -72,6 +73,19 @@ impl Cuts {
     }
 }
 
+/// Ports that a router of so many ports and virtual channels has places for, and channels of each. Every size costs compile
+/// time.
+pub(crate) fn places(ports: usize, vcs: u8) -> (usize, usize) {
+    match (ports, vcs) {
+        (..=8, ..=4) => (8, 4),
+        (..=16, ..=4) => (16, 4),
+        (..=8, ..=8) => (8, 8),
+        (_, ..=8) => (64, 8),
+        (..=8, _) => (8, 32),
+        _ => (64, 32),
+    }
+}
+
 /// An engine of as many parts as there are threads, with routers as large as necessary.
 pub(crate) fn engine<T: Route>(
     topology: T,
@@ -79,15 +93,17 @@ pub(crate) fn engine<T: Route>(
     seed: u64,
     crew: &Crew,
 ) -> Result<Box<dyn Engine>, PartsError> {
-    match (topology.ports(), p.vcs) {
-        (..=8, ..=4) => assemble::<T, 32, 8, 1>(topology, p, seed, crew),
-        (..=16, ..=4) => assemble::<T, 64, 16, 1>(topology, p, seed, crew),
-        (..=8, _) => assemble::<T, 64, 8, 1>(topology, p, seed, crew),
-        _ => assemble::<T, 512, 64, 8>(topology, p, seed, crew),
+    match places(topology.ports(), p.vcs) {
+        (8, 4) => assemble::<T, u8, 32, 8, 1>(topology, p, seed, crew),
+        (16, 4) => assemble::<T, u8, 64, 16, 1>(topology, p, seed, crew),
+        (8, 8) => assemble::<T, u8, 64, 8, 1>(topology, p, seed, crew),
+        (64, 8) => assemble::<T, u8, 512, 64, 8>(topology, p, seed, crew),
+        (8, _) => assemble::<T, u32, 256, 8, 4>(topology, p, seed, crew),
+        _ => assemble::<T, u32, 2048, 64, 32>(topology, p, seed, crew),
     }
 }
 
-fn assemble<T: Route, const N: usize, const P: usize, const W: usize>(
+fn assemble<T: Route, F: Field, const N: usize, const P: usize, const W: usize>(
     topology: T,
     p: &Generic,
     seed: u64,
@@ -95,14 +111,14 @@ fn assemble<T: Route, const N: usize, const P: usize, const W: usize>(
 ) -> Result<Box<dyn Engine>, PartsError> {
     let cuts = Cuts::new(&topology, crew)?;
     if T::ADAPTS && topology.routing() == Routing::Adaptive {
-        return cuts.engine(|range| Routers::<T, CutThrough<true>, N, P, W>::new(topology.clone(), p, seed, &range));
+        return cuts.engine(|range| Routers::<T, CutThrough<F, true>, N, P, W>::new(topology.clone(), p, seed, &range));
     }
     match p.switching {
         Switching::CutThrough => {
-            cuts.engine(|range| Routers::<T, CutThrough<false>, N, P, W>::new(topology.clone(), p, seed, &range))
+            cuts.engine(|range| Routers::<T, CutThrough<F, false>, N, P, W>::new(topology.clone(), p, seed, &range))
         }
         Switching::Wormhole { hold } => {
-            cuts.engine(|range| Routers::<T, Wormhole, N, P, W>::new(topology.clone(), p, hold, seed, &range))
+            cuts.engine(|range| Routers::<T, Wormhole<F>, N, P, W>::new(topology.clone(), p, hold, seed, &range))
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Blocks of `generic` routers, taken through a window of cycles one after the other.
 
-use super::state::{Block, ChannelState, CutThrough, InVc, Message};
+use super::state::{Block, ChannelState, CutThrough, InVc, Message, OutVc};
 use crate::routers::engine::Cycles;
+use crate::routers::mask::Field;
 use crate::routers::network::Routers;
 use crate::routers::router::Router;
 use crate::routers::timing::WINDOW;
@@ -9,7 +10,9 @@ use crate::topology::Route;
 use angara_fabric::raw::Delivery;
 use std::cmp::Reverse;
 
-impl<T: Route, const N: usize, const P: usize, const W: usize, const A: bool> Routers<T, CutThrough<A>, N, P, W> {
+impl<T: Route, F: Field, const N: usize, const P: usize, const W: usize, const A: bool>
+    Routers<T, CutThrough<F, A>, N, P, W>
+{
     /// Takes block `b` through the cycles from `first` to `last`.
     fn run_block(&mut self, b: usize, first: u64, last: u64) {
         std::mem::swap(&mut self.all.here, &mut self.all.blocks[b]);
@@ -32,15 +35,15 @@ impl<T: Route, const N: usize, const P: usize, const W: usize, const A: bool> Ro
             sum ^= router.in_busy;
             // One of every cache line.
             sum ^= router.ports.iter().step_by(5).fold(0, |s, p| s ^ p.peer as u64);
-            sum ^= router.outputs.iter().step_by(8).fold(0, |s, o| s ^ o.credits as u64);
-            sum ^= router.inputs.iter().step_by(4).fold(0, |s, i| s ^ i.out as u64);
+            sum ^= router.outputs.iter().step_by(64 / size_of::<OutVc>()).fold(0, |s, o| s ^ o.credits as u64);
+            sum ^= router.inputs.iter().step_by(64 / size_of::<InVc<F>>()).fold(0, |s, i| s ^ i.out as u64);
         }
         std::hint::black_box(sum);
     }
 }
 
-impl<T: Route, const N: usize, const P: usize, const W: usize, const A: bool> Cycles<CutThrough<A>, N, P, W>
-    for Routers<T, CutThrough<A>, N, P, W>
+impl<T: Route, F: Field, const N: usize, const P: usize, const W: usize, const A: bool>
+    Cycles<CutThrough<F, A>, N, P, W> for Routers<T, CutThrough<F, A>, N, P, W>
 {
     fn next_cycle(&self) -> Option<u64> {
         let now = self.calendar.now;
@@ -85,7 +88,7 @@ impl<T: Route, const N: usize, const P: usize, const W: usize, const A: bool> Cy
             Message::Queue(change) => self.news.accept(&change),
         }
     }
-    fn holds(router: &Router<InVc, (), N, P, W>) -> Option<String> {
+    fn holds(router: &Router<InVc<F>, (), N, P, W>) -> Option<String> {
         if let Some(o) = router.outputs.iter().position(|out| out.wanted != 0) {
             return Some(format!(", output channel {o} is waited for"));
         }

@@ -16,4 +16,4 @@ mod engine;
 mod routers;
 mod state;
 
-pub(crate) use build::engine;
+pub(crate) use build::{engine, places};

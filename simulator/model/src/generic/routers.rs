@@ -3,7 +3,7 @@
 use super::state::{Block, Blocks, Calendar, ChannelState, CutThrough, InVc, OutVc, Soon, Source};
 use crate::pool::Queue;
 use crate::profile::Generic;
-use crate::routers::mask::Bits;
+use crate::routers::mask::{Bits, Field};
 use crate::routers::network::Routers;
 use crate::routers::place::{Range, longest};
 use crate::routers::router::Router;
@@ -21,13 +21,16 @@ const REACH_MIN: usize = 32;
 /// Bytes of router state per block: the greater part of a level-2 cache is left to packets and events.
 const BLOCK_BYTES: usize = 512 << 10;
 
-impl<T: Route, const N: usize, const P: usize, const W: usize, const A: bool> Routers<T, CutThrough<A>, N, P, W> {
+impl<T: Route, F: Field, const N: usize, const P: usize, const W: usize, const A: bool>
+    Routers<T, CutThrough<F, A>, N, P, W>
+{
     pub(super) fn new(topology: T, p: &Generic, seed: u64, range: &Range) -> Self {
-        let input = InVc { queue: Queue::EMPTY, out: 0, turn: 0, flits: 0, allowed: 0, state: ChannelState::Idle };
+        let input =
+            InVc { queue: Queue::EMPTY, out: 0, turn: 0, flits: 0, allowed: F::NONE, state: ChannelState::Idle };
         let output = OutVc { credits: p.buffer_flits, wanted: 0, owner: NO_OWNER, turn: 0 };
         let source = |channel| Source { queue: Queue::EMPTY, free_at: 0, sequence: 0, channel, last_vc: p.vcs - 1 };
         Routers::idle(topology, (p, seed, range), (input, output), source, |topology, count, sources: &[Source]| {
-            let router = size_of::<Router<InVc, (), N, P, W>>();
+            let router = size_of::<Router<InVc<F>, (), N, P, W>>();
             let per_block = (BLOCK_BYTES / router).max(64).next_power_of_two();
             let first_source = |r: usize| sources.partition_point(|s| (s.channel >> Self::ROUTER) < r as u32);
             let block = |first: usize| {

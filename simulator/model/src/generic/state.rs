@@ -1,7 +1,7 @@
 //! State of the channels of `generic` routers and of sources, and what is due in the next cycles.
 
 use crate::pool::{Cold, Hot, Pool, Queue};
-use crate::routers::mask::Bits;
+use crate::routers::mask::{Bits, Field};
 use crate::routers::network::{self, Switched};
 use crate::routers::news::Change;
 use crate::routers::router::{Input, Router};
@@ -10,6 +10,7 @@ use crate::routers::view::Output;
 use angara_fabric::raw::{Delivery, Packed, PacketHandle};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::marker::PhantomData;
 
 /// State of an input channel's first packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,7 +28,7 @@ pub(crate) enum ChannelState {
 
 /// An input virtual channel.
 #[derive(Clone, Copy)]
-pub(crate) struct InVc {
+pub(crate) struct InVc<F> {
     pub(super) queue: Queue,
     /// The output channel the first packet has, or channel 0 of the output port it wants.
     pub(super) out: u16,
@@ -36,7 +37,7 @@ pub(crate) struct InVc {
     /// Length of the first packet.
     pub(super) flits: u16,
     /// Channels it may use at the output port.
-    pub(super) allowed: u8,
+    pub(super) allowed: F,
     pub(super) state: ChannelState,
 }
 
@@ -71,7 +72,7 @@ impl Output for OutVc {
     }
 }
 
-impl Input for InVc {
+impl<F: Field> Input for InVc<F> {
     type Output = OutVc;
     #[inline(always)]
     fn out(&self) -> u32 {
@@ -97,14 +98,14 @@ impl Input for InVc {
     }
 }
 
-impl<const N: usize, const P: usize, const W: usize> Router<InVc, (), N, P, W> {
+impl<F: Field, const N: usize, const P: usize, const W: usize> Router<InVc<F>, (), N, P, W> {
     /// The first packet of input channel `i` asks for an output channel.
     #[inline(always)]
     pub(super) fn compete(&mut self, i: u32, pool: &Pool) {
         let input = self.input(i);
         let hot = &pool.hot[input.queue.head.index()];
-        input.out = hot.mark as u16;
-        input.allowed = (hot.mark >> 16) as u8;
+        input.out = hot.out;
+        input.allowed = F::of(hot.allowed);
         input.flits = hot.flits;
         input.state = ChannelState::Allocating;
         self.allocating.set(i);
@@ -364,11 +365,11 @@ pub(crate) struct Blocks {
 }
 
 /// A packet passes a router as a whole; adaptively if `A`.
-pub(crate) struct CutThrough<const A: bool>;
+pub(crate) struct CutThrough<F, const A: bool>(PhantomData<F>);
 
-impl<const A: bool, const W: usize> Switched<W> for CutThrough<A> {
+impl<F: Field, const A: bool, const W: usize> Switched<W> for CutThrough<F, A> {
     const FLITS: bool = false;
-    type Input = InVc;
+    type Input = InVc<F>;
     type Own = ();
     type Source = Source;
     type Calendar = Calendar;

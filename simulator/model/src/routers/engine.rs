@@ -45,7 +45,7 @@ where
         let random = draw(self.seed, p.src as u64, Purpose::Route, *sequence);
         *sequence += 1;
         let route = self.topology.start(p.src, p.dst, random);
-        let h = self.pool.insert(&p, route, 0);
+        let h = self.pool.insert(&p, route);
         if source.push(&mut self.pool, h) {
             self.wake(e);
         }

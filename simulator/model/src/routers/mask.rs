@@ -2,6 +2,35 @@
 
 use angara_fabric::bits::round_robin;
 
+/// The lowest `n` channels of a port, 1 to 32, as a mask.
+#[inline(always)]
+const fn low(n: u32) -> u32 {
+    u32::MAX >> (32 - n)
+}
+
+/// A set of the channels of one port, as small as the widest port needs: it is part of the state of every channel.
+pub(crate) trait Field: Copy + Send + Into<u32> + 'static {
+    const NONE: Self;
+    /// The set of a mask that has no channel beyond the widest port's.
+    fn of(mask: u32) -> Self;
+}
+
+impl Field for u8 {
+    const NONE: u8 = 0;
+    #[inline(always)]
+    fn of(mask: u32) -> u8 {
+        mask as u8
+    }
+}
+
+impl Field for u32 {
+    const NONE: u32 = 0;
+    #[inline(always)]
+    fn of(mask: u32) -> u32 {
+        mask
+    }
+}
+
 /// A set of a router's channels.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Mask<const W: usize>([u64; W]);
@@ -37,7 +66,7 @@ impl<const W: usize> Mask<W> {
     /// `width` channels from `first` on, which do not straddle words.
     #[inline(always)]
     pub(crate) fn field(&self, first: u32, width: u32) -> u32 {
-        (self.0[first as usize / 64 % W] >> (first % 64)) as u32 & ((1 << width) - 1)
+        (self.0[first as usize / 64 % W] >> (first % 64)) as u32 & low(width)
     }
     /// Takes the lowest channel out.
     #[inline(always)]
@@ -58,7 +87,7 @@ impl<const W: usize> Mask<W> {
             let word = self.0[w];
             if word != 0 {
                 let first = word.trailing_zeros() & !(width - 1);
-                let field = (word >> first) as u32 & ((1 << width) - 1);
+                let field = (word >> first) as u32 & low(width);
                 self.0[w] = word & !((field as u64) << first);
                 return Some(((w * 64) as u32 + first, field));
             }

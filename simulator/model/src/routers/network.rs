@@ -173,7 +173,8 @@ impl<T: Route, S: Switched<W>, const N: usize, const P: usize, const W: usize> R
         } else {
             self.topology.next(at, &mut hot.route)
         };
-        hot.mark = (hop.port as u32) << Self::PORT | self.allowed[hop.class.index() % Class::COUNT] << 16;
+        hot.out = u16::from(hop.port) << Self::PORT;
+        hot.allowed = self.allowed[hop.class.index() % Class::COUNT];
         hot.routers += 1;
         let flits = u32::from(hot.flits);
         self.tell(r << Self::ROUTER | u32::from(hop.port) << Self::PORT, flits);

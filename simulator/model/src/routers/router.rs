@@ -28,8 +28,8 @@ pub(crate) trait Input {
 
 /// Working space of the allocators, valid within one router and cycle.
 pub(crate) struct Scratch<const N: usize, const P: usize, const W: usize> {
-    /// Input channels that ask for an output channel, per output channel.
-    pub(crate) asking: [Mask<W>; N],
+    /// Input channels that ask for an output channel, per output channel. Of a wide router they are too large for a stack.
+    pub(crate) asking: Box<[Mask<W>; N]>,
     /// Input ports that ask for an output port, per output port.
     pub(crate) requests: [u64; P],
     /// The channel an input port has picked, per input port.
@@ -38,7 +38,8 @@ pub(crate) struct Scratch<const N: usize, const P: usize, const W: usize> {
 
 impl<const N: usize, const P: usize, const W: usize> Default for Scratch<N, P, W> {
     fn default() -> Self {
-        Scratch { asking: [Mask::NONE; N], requests: [0; P], chosen: [0; P] }
+        let asking = vec![Mask::NONE; N].try_into().expect("as many as that");
+        Scratch { asking, requests: [0; P], chosen: [0; P] }
     }
 }
 

@@ -7,6 +7,8 @@ use std::ops::Range;
 
 /// Most ports of one router.
 pub const PORTS_MAX: usize = 64;
+/// Most virtual channels of a port of the generic profile, and so most classes of them.
+pub const VCS_MAX: u8 = 32;
 /// Most cycles of a flit on a link.
 pub const DELAY_MAX: u8 = 250;
 /// Most dimensions of a torus or mesh.
@@ -44,8 +46,8 @@ pub enum Class {
 }
 
 impl Class {
-    /// Values of [`Class::index`]: there are at most 8 virtual channels, so as many steps.
-    pub(crate) const COUNT: usize = 11;
+    /// Values of [`Class::index`]: a step needs a virtual channel.
+    pub(crate) const COUNT: usize = 3 + VCS_MAX as usize;
     /// The channels that adaptive packets prefer, where others are for escape.
     pub const ADAPTIVE: Class = Class::Step(0);
 
@@ -60,7 +62,7 @@ impl Class {
     }
     /// The channels of every class, as masks, if there are `vcs` of them and `classes` classes.
     pub(crate) fn channels(vcs: u32, classes: Classes) -> [u32; Class::COUNT] {
-        let all = (1 << vcs) - 1;
+        let all = u32::MAX >> (u32::from(VCS_MAX) - vcs);
         let lower = (1 << (vcs / 2)) - 1;
         let mut masks = [0; Class::COUNT];
         if let Classes::Escape(escapes) = classes {

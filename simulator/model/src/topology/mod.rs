@@ -23,7 +23,7 @@ pub use cayley::Cayley;
 pub use clos::Clos;
 pub use contract::{
     Cell, Class, Classes, DELAY_MAX, DIMS_MAX, End, Hop, NODES_MAX, Options, Outputs, PORTS_MAX, Route, RouteState,
-    Routing, Topology, TopologyError, Written,
+    Routing, Topology, TopologyError, VCS_MAX, Written,
 };
 pub use dragonfly::Dragonfly;
 pub use express::Express;

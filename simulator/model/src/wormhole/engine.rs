@@ -2,14 +2,15 @@
 
 use super::state::{ChannelState, Held, InVc, Message, Wormhole};
 use crate::routers::engine::Cycles;
+use crate::routers::mask::Field;
 use crate::routers::network::Routers;
 use crate::routers::router::Router;
 use crate::topology::Route;
 use angara_fabric::raw::PacketHandle;
 use std::cmp::Reverse;
 
-impl<T: Route, const N: usize, const P: usize, const W: usize> Cycles<Wormhole, N, P, W>
-    for Routers<T, Wormhole, N, P, W>
+impl<T: Route, F: Field, const N: usize, const P: usize, const W: usize> Cycles<Wormhole<F>, N, P, W>
+    for Routers<T, Wormhole<F>, N, P, W>
 {
     fn next_cycle(&self) -> Option<u64> {
         let now = self.calendar.now;
@@ -47,7 +48,7 @@ impl<T: Route, const N: usize, const P: usize, const W: usize> Cycles<Wormhole, 
             Message::Queue(change) => self.news.accept(&change),
         }
     }
-    fn holds(router: &Router<InVc, Held<W>, N, P, W>) -> Option<String> {
+    fn holds(router: &Router<InVc<F>, Held<W>, N, P, W>) -> Option<String> {
         let busy = router.inputs.iter().position(|i| i.state != ChannelState::Idle || i.present != 0);
         if let Some(i) = busy {
             let InVc { state, present, .. } = router.inputs[i];

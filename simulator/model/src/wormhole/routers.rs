@@ -3,7 +3,7 @@
 use super::state::{Awake, Calendar, ChannelState, Due, InVc, OutVc, Source, Wormhole};
 use crate::pool::Queue;
 use crate::profile::Generic;
-use crate::routers::mask::{Bits, Mask};
+use crate::routers::mask::{Bits, Field, Mask};
 use crate::routers::network::Routers;
 use crate::routers::place::{Range, longest};
 use crate::routers::timing::SOURCE_TO_ARRIVAL;
@@ -14,7 +14,7 @@ use angara_fabric::raw::{PacketHandle, Stage};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-impl<T: Route, const N: usize, const P: usize, const W: usize> Routers<T, Wormhole, N, P, W> {
+impl<T: Route, F: Field, const N: usize, const P: usize, const W: usize> Routers<T, Wormhole<F>, N, P, W> {
     pub(crate) fn new(topology: T, p: &Generic, hold: bool, seed: u64, range: &Range) -> Self {
         let output = OutVc { credits: p.buffer_flits, owner: NO_OWNER, turn: 0 };
         let source =

@@ -1,7 +1,7 @@
 //! State of wormhole routers and sources, and what is due in the next cycles.
 
 use crate::pool::{Cold, Hot, Pool, Queue};
-use crate::routers::mask::{Bits, Mask};
+use crate::routers::mask::{Bits, Field, Mask};
 use crate::routers::network::{self, Switched};
 use crate::routers::news::Change;
 use crate::routers::router::{Input, Router};
@@ -10,6 +10,7 @@ use crate::routers::view::Output;
 use angara_fabric::raw::{Packed, PacketHandle};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::marker::PhantomData;
 
 /// State of an input channel's first packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,7 +28,7 @@ pub(crate) enum ChannelState {
 
 /// An input virtual channel.
 #[derive(Clone, Copy)]
-pub(crate) struct InVc {
+pub(crate) struct InVc<F> {
     /// Flits in the buffer, of all packets.
     pub(super) present: u16,
     /// Flits that the first packet has yet to send; those not in the buffer are still to come.
@@ -37,7 +38,7 @@ pub(crate) struct InVc {
     /// Round robin over output channels.
     pub(super) turn: u16,
     /// Channels the first packet may use at the output port.
-    pub(super) allowed: u8,
+    pub(super) allowed: F,
     pub(super) state: ChannelState,
     /// The first packet; of meaning until its head has left for another router.
     pub(super) front: PacketHandle,
@@ -45,13 +46,13 @@ pub(crate) struct InVc {
     pub(super) waiting: Queue,
 }
 
-impl InVc {
-    pub(super) const IDLE: InVc = InVc {
+impl<F: Field> InVc<F> {
+    pub(super) const IDLE: Self = InVc {
         present: 0,
         left: 0,
         out: 0,
         turn: 0,
-        allowed: 0,
+        allowed: F::NONE,
         state: ChannelState::Idle,
         front: PacketHandle::NONE,
         waiting: Queue::EMPTY,
@@ -87,7 +88,7 @@ impl Output for OutVc {
     }
 }
 
-impl Input for InVc {
+impl<F: Field> Input for InVc<F> {
     type Output = OutVc;
     #[inline(always)]
     fn out(&self) -> u32 {
@@ -123,7 +124,7 @@ impl<const W: usize> Default for Held<W> {
     }
 }
 
-impl<const N: usize, const P: usize, const W: usize> Router<InVc, Held<W>, N, P, W> {
+impl<F: Field, const N: usize, const P: usize, const W: usize> Router<InVc<F>, Held<W>, N, P, W> {
     /// The router may have something to do in the next cycle.
     #[inline(always)]
     pub(super) fn is_awake(&self) -> bool {
@@ -135,8 +136,8 @@ impl<const N: usize, const P: usize, const W: usize> Router<InVc, Held<W>, N, P,
         let input = self.input(i);
         let hot = &pool.hot[h.index()];
         input.front = h;
-        input.out = hot.mark as u16;
-        input.allowed = (hot.mark >> 16) as u8;
+        input.out = hot.out;
+        input.allowed = F::of(hot.allowed);
         input.left = hot.flits;
         input.state = ChannelState::Allocating;
         self.allocating.set(i);
@@ -330,11 +331,11 @@ pub(crate) struct Awake {
 }
 
 /// A packet passes a router flit by flit.
-pub(crate) struct Wormhole;
+pub(crate) struct Wormhole<F>(PhantomData<F>);
 
-impl<const W: usize> Switched<W> for Wormhole {
+impl<F: Field, const W: usize> Switched<W> for Wormhole<F> {
     const FLITS: bool = true;
-    type Input = InVc;
+    type Input = InVc<F>;
     type Own = Held<W>;
     type Source = Source;
     type Calendar = Calendar;

@@ -2,7 +2,7 @@
 //! switching".
 
 use super::state::{ChannelState, Held, InVc, Message, Wormhole};
-use crate::routers::mask::Mask;
+use crate::routers::mask::{Field, Mask};
 use crate::routers::network::Routers;
 use crate::routers::place::{Port, Wire};
 use crate::routers::router::Router;
@@ -12,7 +12,7 @@ use crate::topology::Route;
 use angara_fabric::bits::bits;
 use angara_fabric::raw::{PacketHandle, Stage};
 
-impl<const N: usize, const P: usize, const W: usize> Router<InVc, Held<W>, N, P, W> {
+impl<F: Field, const N: usize, const P: usize, const W: usize> Router<InVc<F>, Held<W>, N, P, W> {
     /// Input channel `i` holds its port and that of output channel `out`, or ceases to.
     #[inline(always)]
     fn hold(&mut self, i: u32, out: u32, on: bool) {
@@ -40,7 +40,7 @@ enum Rest {
     Nothing,
 }
 
-impl<T: Route, const N: usize, const P: usize, const W: usize> Routers<T, Wormhole, N, P, W> {
+impl<T: Route, F: Field, const N: usize, const P: usize, const W: usize> Routers<T, Wormhole<F>, N, P, W> {
     /// One cycle of router `r`. Returns whether it may have something to decide in the next one even if nothing arrives.
     #[inline(always)]
     pub(super) fn allocate(&mut self, r: u32) -> bool {

@@ -3,13 +3,18 @@
 
 use angara_fabric::rng::{below, mix};
 use angara_model::peers::in_memory;
-use angara_model::topology::{FatTree, Graph, Grid, Routing};
+use angara_model::topology::{FatTree, Graph, Grid, Routing, VCS_MAX};
 use angara_model::{
     Angara, AnyTopology, Delivery, Generic, Injection, LinkLoad, Lost, Network, Profile, Rate, Setup, Switching,
     Totals, TraceEvent,
 };
 use angara_oracle::generic::graph;
 use proptest::prelude::*;
+
+/// Half of a number of virtual channels.
+fn half_vcs() -> impl Strategy<Value = u8> {
+    prop_oneof![1u8..4, 1..=VCS_MAX / 2]
+}
 
 /// Everything visible from outside.
 #[derive(PartialEq, Debug, Default)]
@@ -121,9 +126,9 @@ fn shape() -> impl Strategy<Value = AnyTopology> {
     let ways = prop::sample::select(vec![Routing::Minimal, Routing::Valiant, Routing::UpDown]);
     let fits = |(graph, routing): (graph::Graph, Routing)| {
         let graph: AnyTopology = Graph::of("graph", "random", &graph.text()).unwrap().into();
-        Some(graph.with_routing(routing).unwrap()).filter(|graph| graph.classes().count() <= 8)
+        Some(graph.with_routing(routing).unwrap()).filter(|graph| graph.classes().count() <= VCS_MAX.into())
     };
-    let graph = (graph::graphs(20), ways).prop_filter_map("at most 8 classes", fits);
+    let graph = (graph::graphs(20), ways).prop_filter_map("not too many classes", fits);
     let looking = prop::sample::select(vec![
         ("dragonfly:1,3,9", Routing::Ugal),
         ("dragonfly:2,1,1", Routing::Ugal),
@@ -145,7 +150,7 @@ proptest! {
     #[test]
     fn the_number_of_threads_changes_nothing(
         shape in shape(),
-        half_vcs in 1u8..4,
+        half_vcs in half_vcs(),
         flits in prop::sample::select(vec![1u16, 2, 9]),
         switching in prop::sample::select(vec![
             (Switching::CutThrough, 12),

@@ -7,6 +7,7 @@
 
 use angara_fabric::raw::channels_max;
 use angara_fabric::{FlitTime, Params};
+use angara_model::topology::VCS_MAX;
 use angara_model::{
     Angara, AnyTopology, Generic, Injection, Network, Profile, Rate, Setup, Switching, Topology, TrafficClass, topology,
 };
@@ -18,6 +19,11 @@ use oracle::generic::graph::{self, Way};
 use oracle::random::{ROUTES, below, mix, word};
 use oracle::{Grid, Received, Sent};
 use proptest::prelude::*;
+
+/// Half of a number of virtual channels: few, which wait for each other often, or up to as many as there may be.
+fn half_vcs() -> impl Strategy<Value = u8> {
+    prop_oneof![1u8..4, 1..=VCS_MAX / 2]
+}
 
 fn run_model(config: &Setup, sent: &[Sent], step: u64) -> Vec<Received> {
     let fate = fate_in_model(config, sent, step);
@@ -271,7 +277,7 @@ proptest! {
     #[test]
     fn generic_router_agrees_with_the_oracle(
         shape in any_shape(),
-        half_vcs in 1u8..4,
+        half_vcs in half_vcs(),
         longest in prop::sample::select(vec![1u64, 1, 2, 5, 16]),
         spare in 0u16..12,
         load in 1u64..12,
@@ -293,7 +299,7 @@ proptest! {
     #[test]
     fn wormhole_switching_agrees_with_the_oracle(
         shape in any_shape(),
-        half_vcs in 1u8..4,
+        half_vcs in half_vcs(),
         longest in prop::sample::select(vec![1u64, 2, 5, 16, 40]),
         buffer_flits in 1u16..9,
         hold in any::<bool>(),
@@ -316,7 +322,7 @@ proptest! {
     fn graphs_with_delays_agree_with_the_oracle(
         graph in graph::graphs(20),
         way in prop::sample::select(vec![Way::Minimal, Way::Valiant, Way::UpDown]),
-        half_vcs in 1u8..4,
+        half_vcs in half_vcs(),
         longest in prop::sample::select(vec![1u64, 2, 5, 16]),
         spare in 0u16..40,
         wormhole in prop::sample::select(vec![None, Some(false), Some(true)]),
@@ -326,7 +332,7 @@ proptest! {
     ) {
         let shape = graph_of(&graph, way);
         let classes = shape.classes().count();
-        prop_assume!(classes <= 8);
+        prop_assume!(classes <= VCS_MAX.into());
         let vcs = classes.max(2 * half_vcs as u32) as u8;
         let switching = wormhole.map_or(Switching::CutThrough, |hold| Switching::Wormhole { hold });
         let buffer_flits = spare + if wormhole.is_none() { longest as u16 } else { 1 };
@@ -349,7 +355,7 @@ proptest! {
             3 => oracle::grid_shape(),
             1 => prop::sample::select(vec!["hyperx:4x3,2", "hyperx:2x3x3,1", "hyperx:5,3"]).prop_map(String::from),
         ],
-        more_vcs in 0u8..4,
+        more_vcs in prop_oneof![0u8..4, 0..=VCS_MAX - 4],
         longest in prop::sample::select(vec![1u64, 2, 5, 16]),
         spare in 0u16..20,
         load in 1u64..24,
@@ -373,7 +379,7 @@ proptest! {
     fn dragonflies_agree_with_the_oracle(
         (p, local, global) in (1u16..3, 1u16..8, 1u16..20),
         (way, routing) in dragonfly_way(),
-        more_vcs in 0u8..4,
+        more_vcs in prop_oneof![0u8..4, 0..=VCS_MAX - 4],
         longest in prop::sample::select(vec![1u64, 2, 5, 16]),
         spare in 0u16..100,
         wormhole in prop::sample::select(vec![None, Some(false), Some(true)]),

@@ -69,7 +69,7 @@ fn configuration(d: &mut Dice) -> (Setup, Vec<u16>) {
         Switching::CutThrough => longest + d.pick(&[0, 0, 1, 8]),
         Switching::Wormhole { .. } => d.pick(&[1, 2, 7, 8]),
     };
-    let vcs = d.pick(&[2, 4, 6, 8]);
+    let vcs = d.pick(&[2, 4, 6, 8, 10, 16, 32]);
     let g = Generic { vcs, buffer_flits, packet_flits_max: longest, cycle: 2000, switching };
     (Setup { shape, profile: Profile::Generic(g), seed, faults: Vec::new(), sets: Vec::new() }, lengths)
 }

@@ -2,7 +2,7 @@
 
 use super::read::{lines, shown};
 use super::wiring::{Wiring, digest};
-use crate::topology::contract::{Class, Classes};
+use crate::topology::contract::{Class, Classes, VCS_MAX};
 use std::collections::HashMap;
 
 /// The next hop from every router to every other one.
@@ -13,9 +13,6 @@ pub(super) struct Table {
     /// 0 if packets may use all channels.
     classes: u32,
 }
-
-/// Most classes: there are as many virtual channels.
-const CLASSES_MAX: u8 = 8;
 
 impl Table {
     /// Reads lines `ROUTER DESTINATION PORT|NEXT [CLASS]` for a graph. A number is a port where `port` is written before
@@ -65,8 +62,8 @@ impl Table {
             let class = match rest {
                 [] => None,
                 [word] => {
-                    let class = word.parse().ok().filter(|&c: &u8| c < CLASSES_MAX);
-                    Some(class.ok_or_else(|| wrong(format!("class {}: give 0 to {}", shown(word), CLASSES_MAX - 1)))?)
+                    let class = word.parse().ok().filter(|&c: &u8| c < VCS_MAX);
+                    Some(class.ok_or_else(|| wrong(format!("class {}: give 0 to {}", shown(word), VCS_MAX - 1)))?)
                 }
                 [_, more, ..] => return Err(wrong(format!("{} after the class; leave it out", shown(more)))),
             };

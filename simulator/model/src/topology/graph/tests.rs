@@ -195,7 +195,7 @@ fn tables_are_checked() {
         ("a b port 1", "port `1`: router `a` has 1 links"),
         ("a b", "write ROUTER DESTINATION NEXT"),
         ("a a b", "router `a` is the destination"),
-        ("a b b 8", "class `8`: give 0 to 7"),
+        ("a b b 32", "class `32`: give 0 to 31"),
         ("a b b 0 1", "`1` after the class"),
         ("a b b 0\nb a a", "line 2: no class, and line 1 has one"),
         ("a b b\na b b", "line 2: the same routers are in line 1 already"),
