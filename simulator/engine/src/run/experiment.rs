@@ -85,6 +85,9 @@ pub struct Settings {
     pub deadlock: Deadlock,
     /// Routing.
     pub routing: Routing,
+    /// Flits by which UGAL prefers the shortest way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ugal_threshold: Option<u16>,
     /// Program of the nodes, as it was chosen.
     pub workload: String,
     /// Message lengths.

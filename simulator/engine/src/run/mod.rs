@@ -10,6 +10,7 @@ pub mod driver;
 pub mod experiment;
 pub mod knee;
 pub mod latencies;
+pub mod notes;
 pub mod outcome;
 mod record;
 pub mod report;

@@ -148,6 +148,9 @@ macro_rules! settings {
         #[arg(long, value_name = "ROUTING")]
         #[serde(deserialize_with = "text")]
         routing: Routing,
+        /// Flits by which the queue of the shortest way must exceed twice that of a detour (dragonfly with routing ugal, ugal-g or par) [default: 30]; by which hops times queue must (HyperX with ugal) [default: 2]
+        #[arg(long, value_name = "FLITS")]
+        ugal_threshold: u16,
         /// What nodes do: open-loop, or a program such as all-to-all:BYTES; `angara sim workloads` lists them [default: open-loop]
         #[arg(long, value_name = "WORKLOAD")]
         workload: Chosen,

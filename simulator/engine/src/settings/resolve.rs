@@ -79,7 +79,7 @@ impl Keys {
             _ => Router::Generic,
         };
         let (deadlock, routing) = (self.deadlock_rule(router)?, self.routing_rule(router, &shape, machine.as_ref())?);
-        let shape = with_routing(shape, router, &routing)?;
+        let shape = self.with_threshold(with_routing(shape, router, &routing)?, &routing)?;
         let adaptive = routing == Routing::Adaptive;
         let workload = self.workload.clone().unwrap_or_default();
         self.refuse_unused(&workload)?;
@@ -112,6 +112,7 @@ impl Keys {
                 buffer,
                 deadlock,
                 routing,
+                ugal_threshold: shape.comparison(vcs.into()).map(|queues| queues.threshold),
                 workload: workload.to_string(),
                 length: lengths.to_string(),
                 load,
@@ -265,6 +266,19 @@ impl Keys {
             Some(Routing::Adaptive) if router == Router::Angara && own == Routing::Dor => Ok(Routing::Adaptive),
             given => Ok(given.unwrap_or(own)),
         }
+    }
+
+    /// The shape with the threshold asked for.
+    fn with_threshold(&self, shape: AnyTopology, routing: &Routing) -> Blamed<AnyTopology> {
+        const KEY: &str = "ugal-threshold";
+        let Some(flits) = self.ugal_threshold else { return Ok(shape) };
+        shape.with_threshold(flits).ok_or_else(|| {
+            let why = format!(
+                "routing {routing} of {shape} compares no queues; leave it out, or use ugal, ugal-g or par of a dragonfly, \
+                 or ugal of a HyperX"
+            );
+            (Error::invalid(KEY, flits, why), KEY)
+        })
     }
 
     fn generic(&self, lengths: &Lengths) -> Blamed<(Profile, u16, u8)> {

@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::run::report::Report;
-use crate::run::{Experiment, Together, Watch};
+use crate::run::{Experiment, Together, Watch, notes};
 use crate::workload::Chosen;
 
 /// A workload, and the run that it is lent.
@@ -33,6 +33,10 @@ impl Simulation {
     /// A network that cannot be built, or [`Error::Interrupted`] if `watch` broke and there is nothing
     /// worth reporting.
     pub fn run(&self, watch: &mut Watch<'_>) -> Result<Report, Error> {
-        self.workload.workload.run(&self.experiment, watch)
+        let mut report = self.workload.workload.run(&self.experiment, watch)?;
+        let notes = notes::of(&self.experiment);
+        notes.iter().for_each(|note| report.line("note", note));
+        report.set("notes", notes);
+        Ok(report)
     }
 }

@@ -102,6 +102,13 @@ macro_rules! topologies {
                     AnyTopology::Outside(_) => Err(String::new()),
                 }
             }
+            /// The same network with this threshold of [`Comparison`](super::Comparison); None if its routing has none.
+            pub fn with_threshold(&self, flits: u16) -> Option<AnyTopology> {
+                match self {
+                    $(AnyTopology::$name(t) => t.with_threshold(flits).map(AnyTopology::$name),)*
+                    AnyTopology::Outside(_) => None,
+                }
+            }
             /// The ways its packets take.
             pub fn ways(&self) -> &(dyn $crate::topology::dependencies::Ways + 'static) {
                 match self {

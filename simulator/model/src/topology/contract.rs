@@ -60,6 +60,10 @@ impl Class {
             Class::Step(k) => 3 + k as usize,
         }
     }
+    /// Channels of the class, if there are `vcs` of them and `classes` classes.
+    pub(super) fn count(self, vcs: u32, classes: Classes) -> u32 {
+        Class::channels(vcs, classes)[self.index()].count_ones()
+    }
     /// The channels of every class, as masks, if there are `vcs` of them and `classes` classes.
     pub(crate) fn channels(vcs: u32, classes: Classes) -> [u32; Class::COUNT] {
         let all = u32::MAX >> (u32::from(VCS_MAX) - vcs);
@@ -158,6 +162,20 @@ pub enum Routing {
     Table,
 }
 
+/// What [`Routing::Ugal`] and its like compare, as long as every packet takes its shortest way: by this it can be told
+/// whether any packet will ever take a detour.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Comparison {
+    /// Flits by which the shortest way is preferred.
+    pub threshold: u16,
+    /// Most virtual channels whose credits the queue of a shortest way counts; times the hops by which it is multiplied.
+    pub credits: u32,
+    /// Most of them that packets fill which have the choice of a detour. Others hold packets that have arrived in their group.
+    pub own: u32,
+    /// Input channels whose packets the queue counts, too.
+    pub inputs: u32,
+}
+
 /// Where a picture of all links shows one of them: panels of cells, one panel per direction.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Cell {
@@ -203,6 +221,18 @@ pub trait Topology: Send + Sync {
     /// How [`Topology::next`] finds the way.
     fn routing(&self) -> Routing {
         Routing::Minimal
+    }
+    /// What its routing compares with `vcs` virtual channels; None if it compares no queues with a threshold.
+    fn comparison(&self, _vcs: u32) -> Option<Comparison> {
+        None
+    }
+    /// Virtual channels, of `vcs`, that packets can take on the link that leaves `router` through `port`.
+    fn channels_on(&self, _router: u32, _port: u8, vcs: u32) -> u32 {
+        vcs
+    }
+    /// Returns what people call links like the one behind `port`.
+    fn links_name(&self, _port: u8) -> &'static str {
+        "links"
     }
     /// Where traffic patterns see the endpoints: in a ring.
     fn layout(&self) -> Layout {
@@ -292,6 +322,10 @@ pub trait Written: Topology + fmt::Display + Sized {
         Self: Clone,
     {
         if routing == self.routing() { Ok(self.clone()) } else { Err(String::new()) }
+    }
+    /// The same network with this threshold of [`Comparison`]; None if its routing has none.
+    fn with_threshold(&self, _flits: u16) -> Option<Self> {
+        None
     }
 }
 

@@ -1,6 +1,8 @@
 //! Dragonfly: groups of routers that are joined completely, and a link between every two groups.
 
-use super::contract::{Class, Classes, DELAY_MAX, End, Hop, Outputs, Route, RouteState, Routing, Topology, Written};
+use super::contract::{
+    Class, Classes, Comparison, DELAY_MAX, End, Hop, Outputs, Route, RouteState, Routing, Topology, Written,
+};
 use super::layout::{Layout, LayoutKind};
 use angara_fabric::rng;
 use std::fmt;
@@ -8,8 +10,8 @@ use std::ops::Range;
 
 /// Most endpoints of a router: it has four times as many ports, less one.
 const ENDPOINTS_MAX: u8 = 16;
-/// Flits by which UGAL prefers the shortest way.
-const THRESHOLD: u32 = 30;
+/// Flits by which UGAL prefers the shortest way unless told otherwise: BookSim's.
+const THRESHOLD: u16 = 30;
 
 /// Router r of group r / (2·p) has endpoints at ports 0..p, the other routers of its group at ports p..3p−1 in
 /// ascending order, and p links to other groups at the ports that follow. Link o = p·i + m of a group, the m-th of
@@ -23,6 +25,8 @@ pub struct Dragonfly {
     /// Cycles of a link between groups.
     global: u8,
     routing: Routing,
+    /// Flits by which the shortest way is preferred, where queues decide.
+    threshold: u16,
 }
 
 /// Where a packet is on its way. Each has a class of virtual channels of its own, in this order.
@@ -72,7 +76,7 @@ impl Dragonfly {
         if ![local, global].iter().all(|cycles| (1..=DELAY_MAX).contains(cycles)) {
             return Err(format!("links take 1 to {DELAY_MAX} cycles"));
         }
-        Ok(Dragonfly { p: p.into(), local, global, routing: Routing::Minimal })
+        Ok(Dragonfly { p: p.into(), local, global, routing: Routing::Minimal, threshold: THRESHOLD })
     }
     /// Routers of a group.
     fn group(&self) -> u32 {
@@ -112,6 +116,14 @@ impl Dragonfly {
             _ => Phase::Detour,
         }
     }
+    /// Packets choose between their shortest way and a detour by queues.
+    fn compares(&self) -> bool {
+        matches!(self.routing, Routing::Ugal | Routing::UgalG | Routing::Par)
+    }
+    /// Of `vcs` virtual channels, those of a phase.
+    fn channels(&self, phase: Phase, vcs: u32) -> u32 {
+        self.class(phase).count(vcs, self.classes())
+    }
     fn class(&self, phase: Phase) -> Class {
         Class::Step(phase as u8 - self.first() as u8)
     }
@@ -130,7 +142,7 @@ impl Dragonfly {
             }
             _ => outputs.used(self.port_to(router, to) as u8),
         };
-        queue(self.home(route.lo as u32)) > 2 * queue(detour(route)) + THRESHOLD
+        queue(self.home(route.lo as u32)) > 2 * queue(detour(route)) + u32::from(self.threshold)
     }
 }
 
@@ -151,6 +163,9 @@ impl Written for Dragonfly {
             }
             _ => Err("minimal, valiant, ugal, ugal-g or par".into()),
         }
+    }
+    fn with_threshold(&self, threshold: u16) -> Option<Dragonfly> {
+        self.compares().then(|| Dragonfly { threshold, ..self.clone() })
     }
 }
 
@@ -238,6 +253,31 @@ impl Topology for Dragonfly {
     }
     fn routing(&self) -> Routing {
         self.routing
+    }
+    /// Without detours, a local link carries packets on their way to the group's link and packets that have arrived
+    /// from other groups; a link between groups carries the latter's class only. UGAL-G counts what the exit's router
+    /// holds, too: from the rest of the group, and from its endpoints, on any channel.
+    fn comparison(&self, vcs: u32) -> Option<Comparison> {
+        if !self.compares() {
+            return None;
+        }
+        let first = if self.routing == Routing::Par { Phase::Undecided } else { Phase::Towards };
+        let (first, there) = (self.channels(first, vcs), self.channels(Phase::There, vcs));
+        let threshold = self.threshold;
+        Some(match self.routing {
+            Routing::UgalG => {
+                let inputs = (self.group() - 1) * first + self.p * vcs;
+                Comparison { threshold, credits: there, own: there, inputs }
+            }
+            _ => Comparison { threshold, credits: first + there, own: first.max(there), inputs: 0 },
+        })
+    }
+    fn channels_on(&self, _router: u32, port: u8, vcs: u32) -> u32 {
+        let detour = if self.routing == Routing::Minimal { 0 } else { self.channels(Phase::Detour, vcs) };
+        if u32::from(port) < self.first_global() { vcs } else { detour + self.channels(Phase::There, vcs) }
+    }
+    fn links_name(&self, port: u8) -> &'static str {
+        if u32::from(port) < self.first_global() { "links within groups" } else { "links between groups" }
     }
     fn layout(&self) -> Layout {
         Layout { sizes: vec![self.p, self.group(), self.groups()], kind: LayoutKind::Tree }

@@ -108,6 +108,9 @@ impl Topology for Express {
     fn delay(&self, _router: u32, port: u8) -> u8 {
         if port & 2 != 0 { self.span } else { 1 }
     }
+    fn links_name(&self, port: u8) -> &'static str {
+        if port & 2 != 0 { "express links" } else { "links" }
+    }
     fn routing(&self) -> Routing {
         Routing::Dor
     }

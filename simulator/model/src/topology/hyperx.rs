@@ -1,15 +1,15 @@
 //! HyperX, also called flattened butterfly: a grid of routers in which every line is joined completely.
 
 use super::contract::{
-    Class, Classes, DIMS_MAX, End, Hop, Options, Outputs, PORTS_MAX, Route, RouteState, Routing, Topology, Written,
-    check_nodes,
+    Class, Classes, Comparison, DIMS_MAX, End, Hop, Options, Outputs, PORTS_MAX, Route, RouteState, Routing, Topology,
+    Written, check_nodes,
 };
 use super::layout::{Layout, LayoutKind};
 use angara_fabric::rng;
 use std::fmt;
 
-/// By how much UGAL prefers the shortest way.
-const THRESHOLD: u32 = 2;
+/// By how much UGAL prefers the shortest way unless told otherwise: BookSim's.
+const THRESHOLD: u16 = 2;
 
 /// Routers are numbered with the first coordinate fastest. Ports 0..C lead to endpoints; those of dimension d follow
 /// those of dimension d − 1 and lead to the other routers of the line, in ascending order.
@@ -21,6 +21,8 @@ pub struct HyperX {
     /// Endpoints of a router.
     endpoints: u32,
     routing: Routing,
+    /// By how much UGAL prefers the shortest way.
+    threshold: u16,
 }
 
 /// Bits of [`RouteState::lo`] for the destination; the router of the detour follows, plus one, or 0.
@@ -43,7 +45,8 @@ impl HyperX {
         check_nodes(nodes)?;
         let mut all = [1; DIMS_MAX];
         all.iter_mut().zip(sizes).for_each(|(to, &k)| *to = k.into());
-        Ok(HyperX { sizes: all, dims: sizes.len(), endpoints: endpoints.into(), routing: Routing::Minimal })
+        let (dims, endpoints) = (sizes.len(), endpoints.into());
+        Ok(HyperX { sizes: all, dims, endpoints, routing: Routing::Minimal, threshold: THRESHOLD })
     }
     /// The sizes of all dimensions.
     fn sizes(&self) -> &[u32] {
@@ -104,6 +107,9 @@ impl Written for HyperX {
             }
             _ => Err("minimal, valiant, ugal or adaptive".into()),
         }
+    }
+    fn with_threshold(&self, threshold: u16) -> Option<HyperX> {
+        (self.routing == Routing::Ugal).then(|| HyperX { threshold, ..self.clone() })
     }
 }
 
@@ -183,6 +189,13 @@ impl Topology for HyperX {
     fn routing(&self) -> Routing {
         self.routing
     }
+    /// Without detours all packets are in the upper half, and the queue is multiplied by the hops of the way.
+    fn comparison(&self, vcs: u32) -> Option<Comparison> {
+        let hops = self.sizes().iter().filter(|&&k| k > 1).count() as u32;
+        let credits = hops * Class::Upper.count(vcs, self.classes());
+        let of_ugal = Comparison { threshold: self.threshold, credits, own: credits, inputs: 0 };
+        (self.routing == Routing::Ugal).then_some(of_ugal)
+    }
     fn layout(&self) -> Layout {
         let sizes = std::iter::once(self.endpoints).chain(self.sizes().iter().copied()).collect();
         Layout { sizes, kind: LayoutKind::Tree }
@@ -210,7 +223,7 @@ impl Route for HyperX {
             let home = route.lo as u32 / self.endpoints;
             let shortest = self.distance(router, home) * outputs.used(self.port_to(router, home));
             let hops = self.distance(router, by) + self.distance(by, home);
-            if shortest <= hops * outputs.used(self.port_to(router, by)) + THRESHOLD {
+            if shortest <= hops * outputs.used(self.port_to(router, by)) + u32::from(self.threshold) {
                 HyperX::end_detour(route);
             }
         }

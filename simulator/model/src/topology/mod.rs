@@ -22,8 +22,8 @@ pub use any::Outside;
 pub use cayley::Cayley;
 pub use clos::Clos;
 pub use contract::{
-    Cell, Class, Classes, DELAY_MAX, DIMS_MAX, End, Hop, NODES_MAX, Options, Outputs, PORTS_MAX, Route, RouteState,
-    Routing, Topology, TopologyError, VCS_MAX, Written,
+    Cell, Class, Classes, Comparison, DELAY_MAX, DIMS_MAX, End, Hop, NODES_MAX, Options, Outputs, PORTS_MAX, Route,
+    RouteState, Routing, Topology, TopologyError, VCS_MAX, Written,
 };
 pub use dragonfly::Dragonfly;
 pub use express::Express;

@@ -380,6 +380,7 @@ proptest! {
         (p, local, global) in (1u16..3, 1u16..8, 1u16..20),
         (way, routing) in dragonfly_way(),
         more_vcs in prop_oneof![0u8..4, 0..=VCS_MAX - 4],
+        threshold in prop::sample::select(vec![30u16, 0, 3, 100]),
         longest in prop::sample::select(vec![1u64, 2, 5, 16]),
         spare in 0u16..100,
         wormhole in prop::sample::select(vec![None, Some(false), Some(true)]),
@@ -388,6 +389,7 @@ proptest! {
     ) {
         let text = format!("{p},{local},{global}");
         let shape = format!("dragonfly:{text}").parse::<AnyTopology>().unwrap().with_routing(routing).unwrap();
+        let shape = shape.with_threshold(threshold).unwrap_or(shape);
         let vcs = shape.classes().count() as u8 + more_vcs;
         let switching = wormhole.map_or(Switching::CutThrough, |hold| Switching::Wormhole { hold });
         let buffer_flits = spare + longest as u16;
@@ -400,7 +402,7 @@ proptest! {
         for s in sent.iter_mut().filter(|s| !mix(s.at).is_multiple_of(4)) {
             s.dst = (s.src / group * group + group + s.dst % group) % endpoints as u32;
         }
-        let parameters = parameters_of(dragonfly::of(&text, way), &config, &sent);
+        let parameters = parameters_of(dragonfly::of(&text, way, threshold.into()), &config, &sent);
         let want = match wormhole {
             None => oracle::generic::run(&parameters, &sent, 1000),
             Some(hold) => oracle::wormhole::run(&parameters, hold, &sent, 1000),

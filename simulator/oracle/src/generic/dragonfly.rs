@@ -15,6 +15,7 @@ pub enum Way {
 
 struct Dragonfly {
     way: Way,
+    threshold: i64,
     p: usize,
     local: u64,
     global: u64,
@@ -23,11 +24,12 @@ struct Dragonfly {
 }
 
 pub(super) fn read(_kind: &str, rest: &str) -> Box<dyn Net> {
-    of(rest, Way::Minimal)
+    of(rest, Way::Minimal, 30)
 }
 
-/// The network `dragonfly:REST` with packets that find their way like this.
-pub fn of(rest: &str, way: Way) -> Box<dyn Net> {
+/// The network `dragonfly:REST` with packets that find their way like this, and take a detour only if that is shorter
+/// by more than `threshold` flits.
+pub fn of(rest: &str, way: Way, threshold: i64) -> Box<dyn Net> {
     let n: Vec<u64> = rest.split(',').map(|n| n.parse().unwrap()).collect();
     let (p, local, global) = if n.len() == 1 { (n[0], 10, 100) } else { (n[0], n[1], n[2]) };
     let (p, a) = (p as usize, 2 * p as usize);
@@ -47,7 +49,7 @@ pub fn of(rest: &str, way: Way) -> Box<dyn Net> {
             (group * a + link / p, p + a - 1 + link % p)
         }));
     }
-    Box::new(Dragonfly { way, p, local, global, cables })
+    Box::new(Dragonfly { way, threshold, p, local, global, cables })
 }
 
 pub(super) fn shapes() -> BoxedStrategy<String> {
@@ -131,7 +133,7 @@ impl Net for Dragonfly {
                 _ => queue(router, first, u64::from(self.way == Way::UgalG)),
             }
         };
-        let longer = |&by: &usize| queue(to) > 2 * queue(by) + 30;
+        let longer = |&by: &usize| queue(to) > 2 * queue(by) + self.threshold;
         packet.via = by.filter(longer);
         packet.undecided &= packet.via.is_none();
     }

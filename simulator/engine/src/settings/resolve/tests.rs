@@ -96,6 +96,8 @@ fn what_does_not_fit_is_refused_with_its_setting() {
         ("topology = \"torus:3x4\"\nmap = \"hilbert\"", "map", "use morton"),
         ("probe = \"0,512\"", "probe", "0 to 511"),
         ("precision = 0.0", "precision", "between 0 and 1"),
+        ("ugal-threshold = 5", "ugal-threshold", "routing dor of torus:8x8x8 compares no queues"),
+        ("topology = \"dragonfly:2\"\nrouting = \"valiant\"\nugal-threshold = 5", "ugal-threshold", "ugal-g or par"),
         ("cycles = 1000\ncycles-max = 500", "cycles-max", "alone take 1000"),
     ] {
         let (e, blamed) = refused(text);

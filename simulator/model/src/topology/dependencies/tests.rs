@@ -149,10 +149,37 @@ fn ugal_decides_by_its_formula() {
     // From group 0 to group 4.
     let at = |random, used| first_decision(&dragonfly, (0, 35, random), used);
     assert_eq!([0, 30, 31].map(|used| hops(&at, used)), [3, 3, 5]);
+    let eager = dragonfly.with_threshold(7).unwrap();
+    let at = |random, used| first_decision(&eager, (0, 35, random), used);
+    assert_eq!([0, 7, 8].map(|used| hops(&at, used)), [3, 3, 5]);
     // One hop away: detours of two hops in the same line.
     let hyperx = HyperX::new(&[5], 1).unwrap().with_routing(Routing::Ugal).unwrap();
     let at = |random, used| first_decision(&hyperx, (0, 3, random), used);
     assert_eq!([0, 2, 3].map(|used| hops(&at, used)), [1, 1, 2]);
+    let eager = hyperx.with_threshold(0).unwrap();
+    let at = |random, used| first_decision(&eager, (0, 3, random), used);
+    assert_eq!([0, 1].map(|used| hops(&at, used)), [1, 2]);
+    for routing in [Routing::Minimal, Routing::Valiant] {
+        assert_eq!(dragonfly.with_routing(routing).unwrap().with_threshold(1), None);
+        assert_eq!(hyperx.with_routing(routing).unwrap().with_threshold(1), None);
+    }
+}
+
+#[test]
+fn what_a_queue_can_hold_follows_from_the_classes() {
+    let of = |text: &str, routing, vcs| {
+        let c = text.parse::<AnyTopology>().unwrap().with_routing(routing).unwrap().comparison(vcs)?;
+        Some((c.threshold, c.credits, c.own, c.inputs))
+    };
+    assert_eq!(of("dragonfly:2", Routing::Valiant, 3), None);
+    assert_eq!(of("dragonfly:2", Routing::Ugal, 3), Some((30, 2, 1, 0)));
+    // Channels 0 and 1 of 4 are for detours, 2 of 5 for packets on their way to the exit.
+    assert_eq!(of("dragonfly:2", Routing::Ugal, 4), Some((30, 2, 1, 0)));
+    assert_eq!(of("dragonfly:2", Routing::Ugal, 5), Some((30, 3, 2, 0)));
+    assert_eq!(of("dragonfly:2", Routing::Par, 4), Some((30, 2, 1, 0)));
+    // Three other routers of the group, two endpoints.
+    assert_eq!(of("dragonfly:2", Routing::UgalG, 3), Some((30, 1, 1, 3 + 2 * 3)));
+    assert_eq!(of("hyperx:4x1x4,2", Routing::Ugal, 6), Some((2, 6, 6, 0)));
 }
 
 /// Hops of a packet that finds N flits on the first port of its shortest way, and nothing on others.
