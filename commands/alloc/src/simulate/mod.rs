@@ -377,28 +377,53 @@ const COLUMNS: [(Figure, &str, f64, usize); 10] = [
     (Figure::Rejected, ">rejected", 1.0, 0),
 ];
 
-fn table(rows: &[Row]) -> String {
-    let titles: Vec<&str> = ["scheduler", "policy"].into_iter().chain(COLUMNS.map(|column| column.1)).collect();
+/// The same of promised starts.
+const PROMISES: [(Figure, &str, f64, usize); 4] = [
+    (Figure::Promised, ">promised jobs", 1.0, 0),
+    (Figure::Late, ">late jobs", 1.0, 0),
+    (Figure::LatenessS, ">mean of those h", 1.0 / 3600.0, 2),
+    (Figure::WorstLatenessS, ">worst h", 1.0 / 3600.0, 2),
+];
+
+/// A number, or `-` where there is none.
+fn cell(mean: Option<&metrics::Mean>, factor: f64, digits: usize) -> Cow<'static, str> {
+    let Some(mean) = mean else { return Cow::Borrowed("-") };
+    let number = format!("{:.digits$}", mean.mean * factor);
+    mean.half_width.map_or_else(|| number.clone(), |half| format!("{number} ±{:.digits$}", half * factor)).into()
+}
+
+/// A row of figures for each row.
+fn figures<'a>(rows: impl Iterator<Item = &'a Row>, columns: &[(Figure, &str, f64, usize)]) -> String {
+    let titles: Vec<&str> = ["scheduler", "policy"].into_iter().chain(columns.iter().map(|column| column.1)).collect();
     let mut all = Table::new(&titles).keys(2);
+    for row in rows {
+        let keys = [Cow::Borrowed(row.scheduler), Cow::Borrowed(row.policy)];
+        let figures = columns.iter().map(|&(figure, _, factor, digits)| cell(row.figures.get(&figure), factor, digits));
+        all.row(&keys.into_iter().chain(figures).collect::<Vec<_>>());
+    }
+    all.render()
+}
+
+fn table(rows: &[Row]) -> String {
     let mut classes: Vec<usize> = rows.iter().flat_map(|row| row.waits.keys().copied()).collect();
     classes.sort_unstable();
     classes.dedup();
     let names: Vec<String> = classes.iter().map(|&class| format!(">{}", class_name(class))).collect();
     let titles: Vec<&str> = ["scheduler", "policy"].into_iter().chain(names.iter().map(String::as_str)).collect();
     let mut waits = Table::new(&titles).keys(2);
-    let cell = |mean: Option<&metrics::Mean>, factor: f64, digits: usize| {
-        let Some(mean) = mean else { return Cow::Borrowed("-") };
-        let number = format!("{:.digits$}", mean.mean * factor);
-        mean.half_width.map_or_else(|| number.clone(), |half| format!("{number} ±{:.digits$}", half * factor)).into()
-    };
     for row in rows {
-        let keys = || [Cow::Borrowed(row.scheduler), Cow::Borrowed(row.policy)];
-        let figures = COLUMNS.map(|(figure, _, factor, digits)| cell(row.figures.get(&figure), factor, digits));
-        all.row(&keys().into_iter().chain(figures).collect::<Vec<_>>());
+        let keys = [Cow::Borrowed(row.scheduler), Cow::Borrowed(row.policy)];
         let by_size = classes.iter().map(|class| cell(row.waits.get(class), 1.0 / 3600.0, 2));
-        waits.row(&keys().into_iter().chain(by_size).collect::<Vec<_>>());
+        waits.row(&keys.into_iter().chain(by_size).collect::<Vec<_>>());
     }
-    format!("{}\nMean wait in hours by number of nodes:\n{}", all.render(), waits.render())
+    let mut text =
+        format!("{}\nMean wait in hours by number of nodes:\n{}", figures(rows.iter(), &COLUMNS), waits.render());
+    let mut promising = rows.iter().filter(|row| row.figures.contains_key(&Figure::Promised)).peekable();
+    if promising.peek().is_some() {
+        text += "\nStarts later than the first reservation of a job said:\n";
+        text += &figures(promising, &PROMISES);
+    }
+    text
 }
 
 #[cfg(test)]

@@ -15,6 +15,8 @@ pub struct Ran {
     pub transit: usize,
     /// A search found no set for it once, though enough nodes were free.
     pub blocked: bool,
+    /// Start that the scheduler's first reservation for it said; `None` if it had none.
+    pub promised: Option<u64>,
 }
 
 /// Free nodes at one instant.
@@ -79,6 +81,8 @@ pub struct Desk<'a> {
     /// The first job at this instant for which no set was found though enough nodes are free.
     stuck: Option<u32>,
     blocked: Vec<bool>,
+    /// What each job's first reservation said.
+    promised: Vec<Option<u64>>,
     ran: Vec<Option<Ran>>,
 }
 
@@ -124,6 +128,11 @@ impl Desk<'_> {
         found
     }
 
+    /// Notes the start that a reservation says. What a later one says of the same job changes nothing.
+    pub fn promise(&mut self, job: u32, start: u64) {
+        self.promised[job as usize].get_or_insert(start);
+    }
+
     /// Starts the job at that place of the queue on its set.
     pub fn start(&mut self, place: usize, set: NodeSet) {
         let index = self.queue.remove(place);
@@ -131,8 +140,8 @@ impl Desk<'_> {
         self.machine.take(&set);
         self.running.insert((self.now + job.estimate, index, set.size()));
         self.ends.push(Reverse((self.now + job.run, index)));
-        let blocked = self.blocked[index as usize];
-        self.ran[index as usize] = Some(Ran { start: self.now, transit: set.transit.len(), blocked });
+        let (blocked, promised) = (self.blocked[index as usize], self.promised[index as usize]);
+        self.ran[index as usize] = Some(Ran { start: self.now, transit: set.transit.len(), blocked, promised });
         self.sets.insert(index, set);
     }
 
@@ -168,6 +177,7 @@ pub fn simulate(
         hopeless: BTreeSet::new(),
         stuck: None,
         blocked: vec![false; jobs.len()],
+        promised: vec![None; jobs.len()],
         ran: vec![None; jobs.len()],
     };
     let mut fits = Fits { machine, search, known: HashMap::new() };

@@ -22,6 +22,7 @@ impl Scheduler for Easy {
         start_heads(desk);
         let Some(&head) = desk.queue().first() else { return };
         let Some(mut shadow) = Shadow::of(desk.free(), desk.job(head).nodes, desk.running()) else { return };
+        desk.promise(head, shadow.time);
         let mut place = 1;
         while let Some(&candidate) = desk.queue().get(place) {
             let job = desk.job(candidate);
