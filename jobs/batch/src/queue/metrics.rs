@@ -127,7 +127,8 @@ fn of_jobs(jobs: &[Job], ran: &[Option<super::Ran>], metrics: &mut Metrics) {
 /// A scheduler that reserves nothing has promised nothing, and has none of these figures.
 fn of_promises(ran: &[Option<super::Ran>], figures: &mut BTreeMap<Figure, f64>) {
     let promised = ran.iter().flatten().filter_map(|ran| Some((ran.start, ran.promised?)));
-    let late: Vec<u64> = promised.clone().map(|(start, by)| start.saturating_sub(by)).filter(|late| *late > 0).collect();
+    let late: Vec<u64> =
+        promised.clone().map(|(start, by)| start.saturating_sub(by)).filter(|late| *late > 0).collect();
     let count = promised.count();
     if count == 0 {
         return;

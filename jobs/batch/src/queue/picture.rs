@@ -270,7 +270,7 @@ mod tests {
         let jobs: Vec<Job> = (0..10).map(|k| job(10 * k)).collect();
         let record = Record { samples: 0, sets: 20..41 };
         let go = &mut |_| ControlFlow::Continue(());
-        let outcome = simulate(&machine, &jobs, &mut Easy, &FirstFitBox, &record, go).unwrap();
+        let outcome = simulate(&machine, &jobs, &mut Easy::default(), &FirstFitBox, &record, go).unwrap();
         let kept: BTreeSet<usize> = outcome.sets.keys().copied().collect();
         assert_eq!(kept, BTreeSet::from([2, 3, 4]));
     }
