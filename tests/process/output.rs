@@ -62,7 +62,7 @@ fn commands_that_need_no_daemon() {
     .expect("scratch file");
     test.run(test.angara(["sim", "sweep", "sweep.toml", "--out", "merged"])).success();
     std::fs::write(test.file("traffic.txt"), "0 1 5\n1 0 5\n").expect("scratch file");
-    let commands: [(&str, &[&str]); 36] = [
+    let commands: [(&str, &[&str]); 37] = [
         ("angara", &["--help"]),
         ("angara", &["--version"]),
         ("angara", &["run", "--help"]),
@@ -82,6 +82,7 @@ fn commands_that_need_no_daemon() {
         ("angara", &["alloc", "set", "--torus", "4x4", "-n", "3"]),
         ("angara", &["alloc", "check", "--torus", "4x4", "--nodes", "0-3"]),
         ("angara", &["alloc", "simulate", "--torus", "4x4", "--lublin", "20"]),
+        ("angara", &["alloc", "simulate", "--torus", "4x4", "--lublin", "20", "--write-swf", "-"]),
         ("angara", &["alloc", "map", "--torus", "2x2", "-n", "2", "--traffic", "traffic.txt"]),
         ("angara", &["sim", "run", "--topology", "torus:2x2", "--cycles", "20", "--warmup", "10"]),
         ("angara", &["sim", "run", "--topology", "torus:2x2", "--cycles", "20", "--warmup", "10", "--json"]),

@@ -1,6 +1,7 @@
 //! `angara alloc map`: which process goes to which node, by what the processes send each other.
 
 use super::machine::{MachineArgs, parse_nodes};
+use angara_cli::shared::out_file;
 use angara_control::error::{Failed, print, print_json, say};
 use angara_control::report::table::{Table, bytes};
 use angara_net::torus::NodeId;
@@ -40,7 +41,7 @@ pub(crate) struct MapArgs {
     #[arg(long, value_name = "FILE")]
     traffic: PathBuf,
     /// Write the placement to this file, for `angara run --map file:F`
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = out_file())]
     write: Option<PathBuf>,
     /// Random placements to compare with
     #[arg(long, value_name = "K", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]

@@ -1,6 +1,7 @@
 //! `angara alloc set` and `angara alloc check`: a set of a machine with dead and busy parts, and its route tables.
 
 use super::machine::{MachineArgs, Policy, parse_nodes, shown};
+use angara_cli::shared::out_file;
 use angara_control::error::{Failed, print_json, say};
 use angara_fabric::Ways;
 use angara_net::torus::{NodeId, Shape};
@@ -23,7 +24,7 @@ struct Output {
     #[arg(long, value_enum, default_value = "spread")]
     routes: RoutesArg,
     /// Write the routes into FILE, as `angara plan routes --check` reads them
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = out_file())]
     write: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]

@@ -1,6 +1,7 @@
 //! `angara cluster`: writing a cluster file, and what a daemon knows of its cluster.
 
 use crate::shared::WhereArgs;
+use crate::shared::out_file;
 use angara_cluster::{self, Address, Cluster, blocks};
 use angara_control::daemon::{Control, block_on, runtime_dir, unexpected};
 use angara_control::error::{self, Failed, say};
@@ -65,7 +66,7 @@ struct InitArgs {
     #[arg(long, value_name = "A,B,C", required = true, value_delimiter = ',')]
     hosts: Vec<String>,
     /// The file to write; the key goes beside it, as NAME.key
-    #[arg(long, value_name = "FILE", default_value = "cluster.toml")]
+    #[arg(long, value_name = "FILE", default_value = "cluster.toml", value_parser = out_file())]
     out: PathBuf,
 }
 

@@ -1,5 +1,6 @@
 //! `angara report`: a report file as tables, heat maps, CSV or a page.
 
+use crate::shared::out_file;
 use crate::shared::word;
 use angara_control::error::{Failed, print};
 use angara_control::report::times::{self, Csv};
@@ -27,7 +28,7 @@ pub(crate) struct ReportArgs {
     csv: Option<Csv>,
     /// Write a page with the torus, its links and all tables to this file, for any browser; of two reports the comparison.
     /// It needs no other file and no network
-    #[arg(long, value_name = "FILE.html", conflicts_with_all = ["all", "heat", "csv"])]
+    #[arg(long, value_name = "FILE.html", conflicts_with_all = ["all", "heat", "csv"], value_parser = out_file())]
     html: Option<PathBuf>,
 }
 

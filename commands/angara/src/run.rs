@@ -1,6 +1,7 @@
 //! `angara run`: its options, and what they ask for. `oshrun` has the same.
 
 use crate::shared::foreign::Misread;
+use crate::shared::out_file;
 use crate::shared::{say_usage, word};
 use angara_abi::job::{Barrier, Collectives, PES_MAX};
 use angara_control::cores::Bind;
@@ -170,7 +171,7 @@ pub struct RunArgs {
     pes_as: PesAs,
     /// With --clock virtual: write to this file what each PE posts and what it waits for; `angara sim run --workload
     /// trace:FILE` replays it, on this network or another one
-    #[arg(hide_short_help = true, long, value_name = "FILE.atr", help_heading = VIRTUAL_TIME)]
+    #[arg(hide_short_help = true, long, value_name = "FILE.atr", help_heading = VIRTUAL_TIME, value_parser = out_file())]
     record: Option<PathBuf>,
     /// With --clock virtual: nanoseconds that a call of the library takes [default: 1; ours, no machine's]
     #[arg(hide_short_help = true, long, value_name = "NS", value_parser = call_cost, help_heading = VIRTUAL_TIME)]
@@ -223,7 +224,7 @@ pub struct RunArgs {
     ///
     /// The file has placement, PE×PE traffic and link traffic. It is compressed if the name ends in .gz; a large one gets
     /// that ending.
-    #[arg(long, value_name = "FILE.json[.gz]", help_heading = OUTPUT)]
+    #[arg(long, value_name = "FILE.json[.gz]", help_heading = OUTPUT, value_parser = out_file())]
     report: Option<PathBuf>,
     /// With --report: also write what each link carried, by time; `angara report FILE --html PAGE` plays it
     #[arg(hide_short_help = true, long, help_heading = OUTPUT)]
@@ -231,7 +232,7 @@ pub struct RunArgs {
     /// Write a timeline of every call to this file
     ///
     /// Perfetto and chrome://tracing show it, and `angara trace summary FILE` sums it up; compressed if the name ends in .gz.
-    #[arg(long, value_name = "FILE.json[.gz]", help_heading = OUTPUT)]
+    #[arg(long, value_name = "FILE.json[.gz]", help_heading = OUTPUT, value_parser = out_file())]
     trace: Option<PathBuf>,
     /// With --trace: add tracks of the load of the links that carry most, N of them [default N: 16]; the links of the
     /// daemon are looked at up to 10 times a second
@@ -241,7 +242,7 @@ pub struct RunArgs {
     /// Write every packet to this file, for Wireshark
     ///
     /// Everything goes through the emulated network (--path ring).
-    #[arg(long, value_name = "FILE.pcapng", help_heading = OUTPUT)]
+    #[arg(long, value_name = "FILE.pcapng", help_heading = OUTPUT, value_parser = out_file())]
     capture: Option<PathBuf>,
     /// Serve a page that shows the network at work
     ///

@@ -1,6 +1,7 @@
 //! `angara sim plot`: results of several sweeps in one figure.
 
 use crate::shared::output::{Axes, Format, check_file, say, write_chart};
+use angara_cli::shared::out_file;
 use angara_sim::Error;
 use angara_sim::sweep::{Finished, Wanted, together};
 use clap::Args;
@@ -12,7 +13,7 @@ pub(crate) struct PlotArgs {
     #[arg(required = true, value_name = "SWEEP")]
     sweeps: Vec<PathBuf>,
     /// The figure: FILE.svg or FILE.pdf, with FILE.gp and FILE.dat for gnuplot beside it
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = out_file())]
     out: PathBuf,
     /// What to draw: latency, throughput, or a number of sweep.json such as latency_percentiles_cycles.p99
     #[arg(long, value_name = "FIELD", default_value = "latency")]

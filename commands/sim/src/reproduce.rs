@@ -2,6 +2,7 @@
 
 use crate::shared::output::{Format, print, write, write_charts};
 use crate::shared::progress::bar;
+use angara_cli::shared::out_file;
 use angara_cli::shared::word;
 use angara_reproduction::{self as reproduction, QUICK_S, Reproduction, report};
 use angara_sim::Error;
@@ -16,7 +17,7 @@ pub(crate) struct ReproduceArgs {
     #[arg(long)]
     quick: bool,
     /// Write reproduction.md and its plots into DIR
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = out_file())]
     out: Option<PathBuf>,
     /// With --out: formats of the plots; the document shows those in SVG
     #[arg(long, value_parser = word::<Format>(), value_delimiter = ',', value_name = "FORMATS", requires = "out", default_value = "svg")]

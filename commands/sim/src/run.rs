@@ -3,6 +3,7 @@
 use crate::shared::keys::KeyArgs;
 use crate::shared::output::{Axes, Format, check_file, print, write, write_chart, write_charts};
 use crate::shared::{packets, progress};
+use angara_cli::shared::out_file;
 use angara_cli::shared::{interrupt, word};
 use angara_model::Profile;
 use angara_net::torus::Shape;
@@ -41,7 +42,7 @@ pub struct RunArgs {
 #[derive(Args, Debug)]
 struct Files {
     /// Everything into a directory: result.json, charts, and links.svg and links.csv
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = out_file())]
     out: Option<PathBuf>,
     /// With --out: formats of the charts
     #[arg(
@@ -60,16 +61,16 @@ struct Files {
     #[command(flatten)]
     axes: Axes,
     /// Distribution of latencies: SVG, PDF (FILE.pdf), a script of gnuplot (FILE.gp) or numbers (FILE.csv)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = out_file())]
     histogram: Option<PathBuf>,
     /// Load of every link: SVG, PDF (FILE.pdf) or numbers (FILE.csv)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = out_file())]
     heat_map: Option<PathBuf>,
     /// Ways of the packets followed with --trace, for chrome://tracing or Perfetto
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = out_file())]
     chrome_trace: Option<PathBuf>,
     /// Packets for Wireshark, as `angara capture` writes them: each wherever something happens to it, from the beginning on
-    #[arg(long, value_name = "FILE.pcapng")]
+    #[arg(long, value_name = "FILE.pcapng", value_parser = out_file())]
     capture: Option<PathBuf>,
     /// With --capture: number of packets to end after, 80 bytes of memory each
     #[arg(long, value_name = "N", default_value_t = 100_000, requires = "capture",

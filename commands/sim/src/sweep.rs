@@ -4,6 +4,7 @@ use crate::shared::keys::KeyArgs;
 use crate::shared::output::{Axes, Format, print, say, write, write_charts};
 use crate::shared::progress;
 use angara_cli::shared::interrupt::{self, Interrupt};
+use angara_cli::shared::out_file;
 use angara_cli::shared::word;
 use angara_sim::Error;
 use angara_sim::parts::{self, About, Merged, Opened, Parts, Patience};
@@ -21,7 +22,7 @@ pub(crate) struct SweepArgs {
     file: PathBuf,
     /// Directory for sweep.csv, sweep.json and charts; processes that run the same sweep in it share the points [default:
     /// the file's name without .toml]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = out_file())]
     out: Option<PathBuf>,
     /// Exit with status 0 as soon as no point is left for this process, and leave those that others simulate to them
     /// [default: wait for them, and take over those of processes that end]

@@ -10,6 +10,7 @@ use angara_abi::job::PES_MAX;
 use angara_cli::oshrun::options_of;
 use angara_cli::run::say_misread;
 use angara_cli::shared::beside::WHATIF;
+use angara_cli::shared::out_file;
 use angara_cli::shared::{foreign, word};
 use angara_control::error::{Failed, print};
 use angara_control::report;
@@ -103,16 +104,16 @@ pub struct WhatIfArgs {
     #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true)]
     run: Option<String>,
     /// Write the table as CSV, too
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, value_parser = out_file())]
     csv: Option<PathBuf>,
     /// Write the table as JSON, too
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, value_parser = out_file())]
     json: Option<PathBuf>,
     /// Draw the times, too
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, value_parser = out_file())]
     svg: Option<PathBuf>,
     /// Write a page with picture and table, too, for any browser; it needs no other file and no network
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, value_parser = out_file())]
     html: Option<PathBuf>,
     /// Say nothing about progress
     #[arg(short, long)]

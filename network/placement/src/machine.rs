@@ -89,6 +89,16 @@ impl Machine {
         }
     }
 
+    /// The machine without the nodes of a set, of which some may be taken.
+    pub fn without(&self, set: &NodeSet) -> Machine {
+        let mut machine = self.clone();
+        for node in set.held().filter(|node| self.is_free(*node)) {
+            machine.taken[node as usize] = true;
+            machine.free -= 1;
+        }
+        machine
+    }
+
     /// A set gives its nodes back.
     pub fn give_back(&mut self, set: &NodeSet) {
         for node in set.held() {

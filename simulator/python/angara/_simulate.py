@@ -196,12 +196,12 @@ def simulate(
     """
     _require_numpy()
     _known(settings, list(_about()), "setting")
-    with _Files() as files, _in_python():
+    with _Files() as files, _in_python(files):
         text = _json(files.settings(settings))
         done = _angara.simulate(text, preset, bool(count_links), progress)
     return Outcome(
-        json.loads(done["result"]),
-        done["text"],
+        files.named(json.loads(done["result"])),
+        files.name_in(done["text"]),
         {name: _arrays(columns) for name, columns in done["histograms"].items()},
         _arrays(done["links"]) if "links" in done else None,
     )
@@ -216,7 +216,8 @@ def sweep(
 ) -> Sweep:
     """Runs a simulation for every combination of the lists, as ``angara sim sweep`` does.
 
-    ``base`` has the settings that all points share. ``threads`` is the number of points that run at once, by
+    ``base`` has the settings that all points share. An array is called by its place in the list, ``pattern[0]``,
+    wherever rows name its setting. ``threads`` is the number of points that run at once, by
     default one for each core that this process may use; results do not depend on it.
     """
     _require_numpy()
@@ -225,16 +226,17 @@ def sweep(
     known = settings()
     _known(base or {}, known, "setting")
     _known(lists, [name for name in known if name != "threads"], "setting to sweep")
-    with _Files() as files, _in_python():
+    with _Files() as files, _in_python(files):
         table = files.settings({**(base or {}), "threads": threads})
         table["sweep"] = {
-            _dashes(name): [files.value(name, value) for value in _several(values)] for name, values in lists.items()
+            _dashes(name): [files.value(name, value, f"{name}[{i}]") for i, value in enumerate(_several(values))]
+            for name, values in lists.items()
         }
-        done = _angara.run_sweep(_json(table), progress)
+        done = _angara.run_sweep(_json(table), files.shown, progress)
     points = []
     for row in json.loads(done["rows"]):
         swept = row.pop("swept")
-        points.append(Outcome(row, swept={_underscores(name): _number(swept[name]) for name in done["names"]}))
+        points.append(Outcome(files.named(row), swept={_underscores(name): _number(swept[name]) for name in done["names"]}))
     return Sweep([_underscores(name) for name in done["names"]], points, done["text"])
 
 
@@ -246,12 +248,12 @@ def _known(given: Iterable[str], among: List[str], what: str) -> None:
 
 
 @contextlib.contextmanager
-def _in_python() -> Iterator[None]:
-    """Says settings as they are called here in what the simulator says of a mistake."""
+def _in_python(files: _Files) -> Iterator[None]:
+    """Says settings and arrays as they are called here in what the simulator says of a mistake."""
     try:
         yield
     except (ValueError, OSError) as e:
-        text = _words(str(e))
+        text = _words(files.name_in(str(e)))
         # Not one of a function that was told of progress.
         if text == str(e) or len(e.args) != 1:
             raise
@@ -311,9 +313,12 @@ def _underscores(name: str) -> str:
 class _Files:
     """Settings as the simulator reads them; arrays are written to files that last as long as the call."""
 
-    def __enter__(self) -> _Files:
+    def __init__(self) -> None:
         self._dir: Optional[tempfile.TemporaryDirectory[str]] = None
-        self._count = 0
+        # What stands for an array in the settings, and how it is called here.
+        self.shown: Dict[str, str] = {}
+
+    def __enter__(self) -> _Files:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -321,30 +326,71 @@ class _Files:
             self._dir.cleanup()
 
     def settings(self, given: Mapping[str, Any]) -> Dict[str, Any]:
-        return {_dashes(name): self.value(name, value) for name, value in given.items() if value is not None}
+        return {_dashes(name): self.value(name, value, name) for name, value in given.items() if value is not None}
 
-    def value(self, name: str, value: Any) -> Any:
+    def value(self, name: str, value: Any, shown: str) -> Any:
         rates = not isinstance(value, (str, bytes, os.PathLike)) and hasattr(value, "__len__")
         if name == "pattern" and rates:
-            return "matrix:" + self._write(name, value, 2, "a row of rates for every source")
-        if name == "rates" and rates:
-            return self._write(name, value, 1, "a rate for every rank")
-        return value
+            text = "matrix:" + self._write(shown, value, 2, "a row of rates for every source")
+        elif name == "rates" and rates:
+            text = self._write(shown, value, 1, "a rate for every rank")
+        else:
+            return value
+        self.shown[text] = shown
+        return text
+
+    def named(self, result: Any) -> Any:
+        """A result in which arrays have their names."""
+        if isinstance(result, dict):
+            return {key: self.named(value) for key, value in result.items()}
+        if isinstance(result, list):
+            return [self.named(value) for value in result]
+        return self.name_in(result) if isinstance(result, str) else result
+
+    def name_in(self, text: str) -> str:
+        """A text in which arrays have their names, and lines of their files are rows, counted from 0."""
+        for stored, shown in self.shown.items():
+            path = re.escape(stored[len("matrix:") :] if stored.startswith("matrix:") else stored)
+
+            def place(found: re.Match[str], shown: str = shown) -> str:
+                return shown if found[1] is None else f"{shown}, row {int(found[1]) - 1}"
+
+            text = re.sub(rf"(?:matrix:)?{path}(?::(\d+))?", place, text)
+        return text
 
     def _write(self, name: str, value: Any, dimensions: int, wanted: str) -> str:
         import numpy as np
 
-        numbers = np.asarray(value, dtype=float)
+        try:
+            numbers = np.asarray(value, dtype=float)
+        except (TypeError, ValueError) as e:
+            raise ValueError(f"{name} is no array of numbers ({e}): give {wanted}") from None
         square = len(set(numbers.shape)) == 1
         if numbers.ndim != dimensions or not square:
             raise ValueError(f"{name} is an array of shape {numbers.shape}: give {wanted}")
+        _check_rates(name, numbers)
         if self._dir is None:
             self._dir = tempfile.TemporaryDirectory(prefix="angara-")
-        self._count += 1
-        path = pathlib.Path(self._dir.name) / f"{name}{self._count}.txt"
+        path = pathlib.Path(self._dir.name) / f"rates{len(self.shown)}.txt"
         # As many digits as a number has.
         path.write_text("".join(" ".join(map(repr, row)) + "\n" for row in np.atleast_2d(numbers).tolist()))
         return str(path)
+
+
+def _check_rates(name: str, numbers: np.ndarray) -> None:
+    """Refuses rates that are none, with their place."""
+    import numpy as np
+
+    for at in np.argwhere(~(np.isfinite(numbers) & (numbers >= 0)))[:1].tolist():
+        place = f"row {at[0]}, column {at[1]}" if len(at) == 2 else f"element {at[0]}"
+        raise ValueError(f"{name}, {place}, is {numbers[tuple(at)]}: give a finite rate of at least 0")
+    if not numbers.any():
+        raise ValueError(f"{name} has no rate above 0: give one at least")
+    with np.errstate(over="ignore"):
+        sums = np.atleast_2d(numbers).sum(axis=1)
+    for row in np.flatnonzero(~np.isfinite(sums))[:1].tolist():
+        place = f"{name}, row {row}," if numbers.ndim == 2 else name
+        raise ValueError(f"{place} has no finite sum: give smaller rates")
 
 
 def _several(values: Any) -> List[Any]:

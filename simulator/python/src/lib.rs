@@ -20,6 +20,7 @@ use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use serde_json::json;
+use std::collections::HashMap;
 use supervise::supervise;
 
 /// The exception for an error of the simulator, with the text that the command prints.
@@ -118,10 +119,21 @@ fn columns<'py>(py: Python<'py>, links: &Links) -> PyResult<Bound<'py, PyDict>> 
     Ok(out)
 }
 
-/// Runs every combination of the lists in the table `sweep`. Returns `names`, `rows` (JSON) and `text`.
+/// Runs every combination of the lists in the table `sweep`. Returns `names`, `rows` (JSON) and `text`. Values in
+/// `shown` stand there as it says: files of arrays.
 #[pyfunction]
-fn run_sweep<'py>(py: Python<'py>, json: &str, progress: Option<Py<PyAny>>) -> PyResult<Bound<'py, PyDict>> {
-    let (sweep, threads) = Sweep::read(&settings(json)?, &Keys::default()).map_err(raise)?;
+fn run_sweep<'py>(
+    py: Python<'py>,
+    json: &str,
+    shown: HashMap<String, String>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let (mut sweep, threads) = Sweep::read(&settings(json)?, &Keys::default()).map_err(raise)?;
+    for value in sweep.points.iter_mut().flat_map(|(values, _)| values) {
+        if let Some(name) = shown.get(value) {
+            value.clone_from(name);
+        }
+    }
     let of = sweep.points.len() as u64;
     let (sweep, rows) = supervise(py, progress.as_ref(), move |watch| {
         let told = |done: usize| {

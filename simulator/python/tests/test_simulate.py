@@ -95,6 +95,10 @@ def test_arrays_are_traffic():
     assert outcome.packets > 0
     with pytest.raises(ValueError, match=r"pattern is an array of shape \(16, 3\): give a row of rates"):
         angara.simulate(**SMALL, pattern=rates[:, :3])
+    outcome = angara.simulate(**SMALL, pattern=np.ones((16, 16)))
+    assert outcome.settings["pattern"] == "pattern" and "matrix:" not in str(outcome)
+    with pytest.raises(ValueError, match="rates, element 2, is -1.0: give a finite rate"):
+        angara.simulate(**SMALL, rates=[1, 1, -1] + [1] * 13)
 
 
 @pytest.mark.parametrize(

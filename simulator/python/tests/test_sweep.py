@@ -55,7 +55,36 @@ def test_programs_and_arrays_are_swept():
     assert times[0] < times[1]
     one = np.ones((16, 16))
     result = angara.sweep(BASE, pattern=[one, one - np.eye(16)])
-    assert len(result) == 2
+    assert result.column("pattern").tolist() == ["pattern[0]", "pattern[1]"]
+    assert [point.settings["pattern"] for point in result] == ["pattern[0]", "pattern[1]"]
+    assert "pattern[1]" in str(result) and "matrix:" not in str(result)
+    mixed = angara.sweep(BASE, pattern=["uniform", one], rates=[np.arange(16)])
+    assert mixed.column("pattern").tolist() == ["uniform", "pattern[1]"]
+    assert mixed.column("rates").tolist() == ["rates[0]"] * 2
+
+
+def with_one(value, at):
+    rates = np.ones((16, 16))
+    rates[at] = value
+    return rates
+
+
+@pytest.mark.parametrize(
+    "array, text",
+    [
+        (with_one(-1, (3, 5)), "pattern[1], row 3, column 5, is -1.0: give a finite rate of at least 0"),
+        (with_one(np.nan, (0, 15)), "pattern[1], row 0, column 15, is nan: give"),
+        (with_one(1e308, 7), "pattern[1], row 7, has no finite sum: give smaller rates"),
+        (np.zeros((16, 16)), "pattern[1] has no rate above 0"),
+        (np.ones((16, 3)), "pattern[1] is an array of shape (16, 3): give a row of rates"),
+        ([[1, 2], [3]], "pattern[1] is no array of numbers"),
+        (np.ones((3, 3)), "pattern[1]"),
+    ],
+)
+def test_mistakes_of_arrays_name_row_and_column(array, text):
+    with pytest.raises(ValueError) as caught:
+        angara.sweep(BASE, pattern=["uniform", array])
+    assert text in str(caught.value) and "/" not in str(caught.value)
 
 
 def test_lists_of_lists():

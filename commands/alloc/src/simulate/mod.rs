@@ -9,6 +9,7 @@ use angara_batch::queue::picture::Picture;
 use angara_batch::queue::swf::{self, Line, Notes, Oversized, Reading, Record};
 use angara_batch::queue::{Job, Outcome};
 use angara_cli::shared::interrupt;
+use angara_cli::shared::out_file;
 use angara_cli::shared::word;
 use angara_control::error::{Failed, print, print_json};
 use angara_control::report::table::Table;
@@ -21,7 +22,7 @@ use runs::{Finished, Row, Scheduling, Work};
 use serde::Serialize;
 use std::borrow::Cow;
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 /// In which order waiting jobs start.
@@ -29,9 +30,10 @@ use std::path::{Path, PathBuf};
 pub(crate) enum Order {
     /// First come, first served: nobody overtakes
     Fcfs,
-    /// EASY backfilling: later jobs overtake where they do not delay the first one
+    /// EASY backfilling: later jobs overtake where they do not delay the first one, for which a set of nodes is reserved
     Easy,
-    /// Conservative backfilling: later jobs overtake where they delay no earlier one
+    /// Conservative backfilling: later jobs overtake where they take no node too many of an earlier one; which nodes are
+    /// left may still delay it, unless sets are unconstrained
     Conservative,
 }
 
@@ -85,16 +87,38 @@ pub(crate) struct SimulateArgs {
     #[arg(long)]
     json: bool,
     /// Draw the machine over time into this file; one scheduler, policy and seed
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = out_file())]
     svg: Option<PathBuf>,
     /// Jobs during whose submission the machine is drawn, from the middle of the log
     #[arg(long, value_name = "JOBS", default_value_t = 500, requires = "svg",
           value_parser = clap::value_parser!(u32).range(2..=5000))]
     svg_jobs: u32,
-    /// Write the jobs with their simulated waits as a log into this file (.gz: compressed); one scheduler, policy and
-    /// seed
-    #[arg(long, value_name = "FILE")]
+    /// Write the jobs with their simulated waits as a log into this file (.gz: compressed), or with - to standard output,
+    /// and what else is printed to standard error; one scheduler, policy and seed
+    #[arg(long, value_name = "FILE|-")]
     write_swf: Option<PathBuf>,
+}
+
+/// The file name that means standard output.
+const STDOUT: &str = "-";
+
+/// Standard output, of which a reader may have seen enough.
+struct Piped<W>(W);
+
+impl<W: Write> Write for Piped<W> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        match self.0.write(bytes) {
+            Err(e) if e.kind() == ErrorKind::BrokenPipe => Ok(bytes.len()),
+            other => other,
+        }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        match self.0.flush() {
+            Err(e) if e.kind() == ErrorKind::BrokenPipe => Ok(()),
+            other => other,
+        }
+    }
 }
 
 /// Seeds in the order in which they were given.
@@ -256,12 +280,19 @@ impl SimulateArgs {
     }
 
     fn write_log(&self, path: &Path, machine: &Machine, jobs: &[Job], outcome: &Outcome) -> Result<(), Failed> {
-        let unwritten = |e: std::io::Error| Failed::unwritten(path.display(), &e);
-        let mut file = BufWriter::new(File::create(path).map_err(unwritten)?);
+        let piped = path.as_os_str() == STDOUT;
+        let unwritten =
+            |e: std::io::Error| if piped { Failed::output(&e) } else { Failed::unwritten(path.display(), &e) };
         let waits: Vec<_> = jobs.iter().zip(&outcome.ran).map(|(job, ran)| ran.map(|r| r.start - job.submit)).collect();
         let to = |out: &mut dyn Write| {
             self.write_lines(machine, jobs, &waits, &mut |line| swf::write(out, line).map_err(unwritten))
         };
+        if piped {
+            let mut out = BufWriter::new(Piped(std::io::stdout().lock()));
+            to(&mut out)?;
+            return out.flush().map_err(unwritten);
+        }
+        let mut file = BufWriter::new(File::create(path).map_err(unwritten)?);
         if path.extension().is_some_and(|extension| extension == "gz") {
             let mut encoder = GzEncoder::new(file, Compression::default());
             to(&mut encoder)?;
@@ -324,7 +355,7 @@ impl SimulateArgs {
     fn print(&self, machine: &Machine, logs: &[Vec<Job>], notes: Option<Notes>, rows: &[Row]) -> Result<(), Failed> {
         let seeds = self.lublin.map(|_| &self.seeds.0[..]);
         if self.json {
-            return print_json(&Printed {
+            let printed = Printed {
                 torus: machine.shape().to_string(),
                 working_nodes: machine.working(),
                 jobs: logs[0].len(),
@@ -332,7 +363,11 @@ impl SimulateArgs {
                 seeds,
                 cut: self.cut,
                 rows,
-            });
+            };
+            if !self.pipes() {
+                return print_json(&printed);
+            }
+            return aside(&serde_json::to_string_pretty(&printed).expect("results are plain data"));
         }
         let counted = metrics::counted(logs[0].len(), self.cut).len();
         let mut text = format!(
@@ -347,8 +382,20 @@ impl SimulateArgs {
         }
         text += "\n";
         text += &notes.map_or(String::new(), |notes| told(&notes));
-        print(format_args!("{text}\n{}", table(rows)))
+        text += &format!("\n{}", table(rows));
+        if self.pipes() { aside(&text) } else { print(text) }
     }
+
+    /// Standard output is the log's.
+    fn pipes(&self) -> bool {
+        self.write_swf.as_ref().is_some_and(|path| path.as_os_str() == STDOUT)
+    }
+}
+
+/// Prints a result on standard error.
+fn aside(text: &str) -> Result<(), Failed> {
+    angara_protocol::complain!("{}", text.trim_end());
+    Ok(())
 }
 
 /// What was left out of a log, a line each.
@@ -377,28 +424,53 @@ const COLUMNS: [(Figure, &str, f64, usize); 10] = [
     (Figure::Rejected, ">rejected", 1.0, 0),
 ];
 
-fn table(rows: &[Row]) -> String {
-    let titles: Vec<&str> = ["scheduler", "policy"].into_iter().chain(COLUMNS.map(|column| column.1)).collect();
+/// The same of promised starts.
+const PROMISES: [(Figure, &str, f64, usize); 4] = [
+    (Figure::Promised, ">promised jobs", 1.0, 0),
+    (Figure::Late, ">late jobs", 1.0, 0),
+    (Figure::LatenessS, ">mean of those h", 1.0 / 3600.0, 2),
+    (Figure::WorstLatenessS, ">worst h", 1.0 / 3600.0, 2),
+];
+
+/// A number, or `-` where there is none.
+fn cell(mean: Option<&metrics::Mean>, factor: f64, digits: usize) -> Cow<'static, str> {
+    let Some(mean) = mean else { return Cow::Borrowed("-") };
+    let number = format!("{:.digits$}", mean.mean * factor);
+    mean.half_width.map_or_else(|| number.clone(), |half| format!("{number} ±{:.digits$}", half * factor)).into()
+}
+
+/// A row of figures for each row.
+fn figures<'a>(rows: impl Iterator<Item = &'a Row>, columns: &[(Figure, &str, f64, usize)]) -> String {
+    let titles: Vec<&str> = ["scheduler", "policy"].into_iter().chain(columns.iter().map(|column| column.1)).collect();
     let mut all = Table::new(&titles).keys(2);
+    for row in rows {
+        let keys = [Cow::Borrowed(row.scheduler), Cow::Borrowed(row.policy)];
+        let figures = columns.iter().map(|&(figure, _, factor, digits)| cell(row.figures.get(&figure), factor, digits));
+        all.row(&keys.into_iter().chain(figures).collect::<Vec<_>>());
+    }
+    all.render()
+}
+
+fn table(rows: &[Row]) -> String {
     let mut classes: Vec<usize> = rows.iter().flat_map(|row| row.waits.keys().copied()).collect();
     classes.sort_unstable();
     classes.dedup();
     let names: Vec<String> = classes.iter().map(|&class| format!(">{}", class_name(class))).collect();
     let titles: Vec<&str> = ["scheduler", "policy"].into_iter().chain(names.iter().map(String::as_str)).collect();
     let mut waits = Table::new(&titles).keys(2);
-    let cell = |mean: Option<&metrics::Mean>, factor: f64, digits: usize| {
-        let Some(mean) = mean else { return Cow::Borrowed("-") };
-        let number = format!("{:.digits$}", mean.mean * factor);
-        mean.half_width.map_or_else(|| number.clone(), |half| format!("{number} ±{:.digits$}", half * factor)).into()
-    };
     for row in rows {
-        let keys = || [Cow::Borrowed(row.scheduler), Cow::Borrowed(row.policy)];
-        let figures = COLUMNS.map(|(figure, _, factor, digits)| cell(row.figures.get(&figure), factor, digits));
-        all.row(&keys().into_iter().chain(figures).collect::<Vec<_>>());
+        let keys = [Cow::Borrowed(row.scheduler), Cow::Borrowed(row.policy)];
         let by_size = classes.iter().map(|class| cell(row.waits.get(class), 1.0 / 3600.0, 2));
-        waits.row(&keys().into_iter().chain(by_size).collect::<Vec<_>>());
+        waits.row(&keys.into_iter().chain(by_size).collect::<Vec<_>>());
     }
-    format!("{}\nMean wait in hours by number of nodes:\n{}", all.render(), waits.render())
+    let mut text =
+        format!("{}\nMean wait in hours by number of nodes:\n{}", figures(rows.iter(), &COLUMNS), waits.render());
+    let mut promising = rows.iter().filter(|row| row.figures.contains_key(&Figure::Promised)).peekable();
+    if promising.peek().is_some() {
+        text += "\nStarts later than the first reservation of a job said:\n";
+        text += &figures(promising, &PROMISES);
+    }
+    text
 }
 
 #[cfg(test)]

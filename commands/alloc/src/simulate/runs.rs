@@ -65,7 +65,7 @@ impl Order {
     fn scheduler(self, reservations: usize) -> Box<dyn Scheduler> {
         match self {
             Order::Fcfs => Box::new(Fcfs),
-            Order::Easy => Box::new(Easy),
+            Order::Easy => Box::new(Easy::default()),
             Order::Conservative => Box::new(Conservative::new(reservations)),
         }
     }

@@ -46,6 +46,7 @@ fn command_lines_that_say_too_little_or_too_much_are_refused() {
         ("--torus 4x4 --lublin 10 --scheduler lottery", "conservative"),
         ("--torus 4x4 --lublin 10 --policy any", "best-fit-box"),
         ("--torus 4x4 --lublin 10 --svg-jobs 9", "--svg"),
+        ("--torus 4x4 --lublin 10 --svg -", "name a file (./-"),
     ] {
         let refused = parse(line).unwrap_err().to_string();
         assert!(refused.contains(part), "{line}: {refused}");
@@ -73,6 +74,12 @@ fn every_combination_has_a_row_and_threads_change_nothing() {
         assert!(0.2 < used.mean && used.mean <= held.mean && held.mean <= 1.0, "{row:?}");
         assert!(used.half_width.unwrap() > 0.0, "seeds differ: {row:?}");
         assert_eq!(row.policy == "unconstrained", figure(Figure::BlockedJobs).mean == 0.0, "{row:?}");
+        let late = row.figures.get(&Figure::Late).map(|late| late.mean);
+        match row.scheduler {
+            "fcfs" => assert_eq!(late, None, "nothing is promised: {row:?}"),
+            "easy" => assert_eq!(late, Some(0.0), "{row:?}"),
+            _ => assert_eq!(late == Some(0.0), figure(Figure::WorstLatenessS).mean == 0.0, "{row:?}"),
+        }
     }
     let wait = |scheduler, policy| {
         let row = rows.iter().find(|row| (row.scheduler, row.policy) == (scheduler, policy)).unwrap();
@@ -81,6 +88,8 @@ fn every_combination_has_a_row_and_threads_change_nothing() {
     assert!(wait("fcfs", "unconstrained") > wait("easy", "unconstrained"), "seeds 3 to 5");
     assert!(wait("fcfs", "first-fit-box") > wait("fcfs", "unconstrained"), "seeds 3 to 5");
     let text = table(&rows);
+    let promises = text.split("Starts later than").nth(1).unwrap();
+    assert!(promises.contains("conservative") && !promises.contains("fcfs"), "{text}");
     assert!(text.contains("±") && text.contains("9-64") && !text.contains("-0"), "{text}");
 }
 

@@ -2,6 +2,7 @@
 
 use super::Output;
 use crate::shared::output::write_chart;
+use angara_cli::shared::out_file;
 use angara_cli::shared::word;
 use angara_net::torus::Shape;
 use angara_sim::Error;
@@ -47,7 +48,7 @@ pub(super) struct MatmulArgs {
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Draw the k-section bandwidth into FILE, as --svg does
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = out_file())]
     k_section_svg: Option<PathBuf>,
     #[command(flatten)]
     output: Output,

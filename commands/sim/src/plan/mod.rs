@@ -6,6 +6,7 @@ mod routes;
 mod tree;
 
 use crate::shared::output::{Axes, print, write_chart};
+use angara_cli::shared::out_file;
 use angara_net::torus::{NodeId, Shape};
 use angara_sim::Error;
 use angara_sim::plot::Chart;
@@ -38,7 +39,7 @@ struct Output {
     #[arg(long)]
     json: bool,
     /// Draw a chart into FILE; as PDF or a script of gnuplot if its name ends in .pdf or .gp
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = out_file())]
     svg: Option<PathBuf>,
     #[command(flatten)]
     axes: Axes,

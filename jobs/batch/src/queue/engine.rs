@@ -15,6 +15,8 @@ pub struct Ran {
     pub transit: usize,
     /// A search found no set for it once, though enough nodes were free.
     pub blocked: bool,
+    /// Start that the scheduler's first reservation for it said; `None` if it had none.
+    pub promised: Option<u64>,
 }
 
 /// Free nodes at one instant.
@@ -74,12 +76,37 @@ pub struct Desk<'a> {
     /// Ends of running jobs, as they will be.
     ends: BinaryHeap<Reverse<(u64, u32)>>,
     sets: HashMap<u32, NodeSet>,
-    /// Numbers of nodes for which no set was found since nodes came back last.
-    hopeless: BTreeSet<usize>,
+    /// Searches that failed since nodes came back last.
+    failures: Failures,
     /// The first job at this instant for which no set was found though enough nodes are free.
     stuck: Option<u32>,
     blocked: Vec<bool>,
+    /// What each job's first reservation said.
+    promised: Vec<Option<u64>>,
     ran: Vec<Option<Ran>>,
+}
+
+/// Numbers of nodes for which a search found no set.
+///
+/// None is searched for as many until nodes come back; with searches that are monotone, none for more either, which
+/// changes nothing. The others might find a set once less is free.
+#[derive(Clone, Debug, Default)]
+pub struct Failures(BTreeSet<usize>);
+
+impl Failures {
+    fn search(&mut self, search: &dyn Search, machine: &Machine, nodes: usize) -> Option<NodeSet> {
+        let fewest = self.0.first().is_some_and(|fewest| *fewest <= nodes);
+        let hopeless = fewest && search.monotone() || self.0.contains(&nodes);
+        let found = if hopeless { None } else { search.find(machine, nodes) };
+        if found.is_none() {
+            self.0.insert(nodes);
+        }
+        found
+    }
+
+    fn clear(&mut self) {
+        self.0.clear();
+    }
 }
 
 impl Desk<'_> {
@@ -104,24 +131,56 @@ impl Desk<'_> {
         self.running.iter().map(|&(end, _, held)| (end, held))
     }
 
+    /// The machine as it is.
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+    /// How sets are searched for.
+    pub fn search(&self) -> &dyn Search {
+        self.search
+    }
+
+    /// The machine when those running jobs have ended that are to by `time`, by their estimates.
+    pub fn machine_at(&self, time: u64) -> Machine {
+        let mut machine = self.machine.clone();
+        for (_, job, _) in self.running.iter().take_while(|(end, ..)| *end <= time) {
+            machine.give_back(&self.sets[job]);
+        }
+        machine
+    }
+
     /// Returns a set for a job, or `None` if there is none now.
-    ///
-    /// Where no set was found for a number of nodes, none is searched for as many until nodes come back; with searches
-    /// that are monotone, none for more either, which changes nothing. The others might find a set once less is free.
     pub fn find(&mut self, job: u32) -> Option<NodeSet> {
         let nodes = self.job(job).nodes;
         if nodes > self.machine.free() {
             return None;
         }
-        let fewest = self.hopeless.first().is_some_and(|fewest| *fewest <= nodes);
-        let hopeless = fewest && self.search.monotone() || self.hopeless.contains(&nodes);
-        let found = if hopeless { None } else { self.search.find(&self.machine, nodes) };
+        let found = self.failures.search(self.search, &self.machine, nodes);
+        self.note(job, found)
+    }
+
+    /// The same in a part of what is free. `failures` are those in that part, or in a larger one.
+    pub fn find_in(&mut self, part: &Machine, failures: &mut Failures, job: u32) -> Option<NodeSet> {
+        let nodes = self.job(job).nodes;
+        if nodes > part.free() {
+            return None;
+        }
+        let found = failures.search(self.search, part, nodes);
+        self.note(job, found)
+    }
+
+    /// Notes that no set was found though enough nodes are free.
+    fn note(&mut self, job: u32, found: Option<NodeSet>) -> Option<NodeSet> {
         if found.is_none() {
-            self.hopeless.insert(nodes);
             self.blocked[job as usize] = true;
             self.stuck = Some(self.stuck.map_or(job, |first| first.min(job)));
         }
         found
+    }
+
+    /// Notes the start that a reservation says. What a later one says of the same job changes nothing.
+    pub fn promise(&mut self, job: u32, start: u64) {
+        self.promised[job as usize].get_or_insert(start);
     }
 
     /// Starts the job at that place of the queue on its set.
@@ -131,8 +190,8 @@ impl Desk<'_> {
         self.machine.take(&set);
         self.running.insert((self.now + job.estimate, index, set.size()));
         self.ends.push(Reverse((self.now + job.run, index)));
-        let blocked = self.blocked[index as usize];
-        self.ran[index as usize] = Some(Ran { start: self.now, transit: set.transit.len(), blocked });
+        let (blocked, promised) = (self.blocked[index as usize], self.promised[index as usize]);
+        self.ran[index as usize] = Some(Ran { start: self.now, transit: set.transit.len(), blocked, promised });
         self.sets.insert(index, set);
     }
 
@@ -142,7 +201,7 @@ impl Desk<'_> {
         let start = self.ran[index as usize].expect("a running job has started").start;
         self.running.remove(&(start + job.estimate, index, set.size()));
         self.machine.give_back(&set);
-        self.hopeless.clear();
+        self.failures.clear();
         set
     }
 }
@@ -165,9 +224,10 @@ pub fn simulate(
         running: BTreeSet::new(),
         ends: BinaryHeap::new(),
         sets: HashMap::new(),
-        hopeless: BTreeSet::new(),
+        failures: Failures::default(),
         stuck: None,
         blocked: vec![false; jobs.len()],
+        promised: vec![None; jobs.len()],
         ran: vec![None; jobs.len()],
     };
     let mut fits = Fits { machine, search, known: HashMap::new() };

@@ -36,6 +36,14 @@ pub enum Figure {
     BlockedNodes,
     /// Jobs that the empty machine has no set for.
     Rejected,
+    /// Jobs that had a reservation before they started: their first one is a promise.
+    Promised,
+    /// Of them, jobs that started later than it said.
+    Late,
+    /// Mean of how much later those did, seconds; 0 if none did.
+    LatenessS,
+    /// The most of it, seconds.
+    WorstLatenessS,
     /// Most jobs that waited at once, ramps included.
     LongestQueue,
     /// Node-seconds of all jobs by those of working nodes until the last submission.
@@ -84,7 +92,8 @@ pub fn evaluate(machine: &Machine, jobs: &[Job], outcome: &Outcome, cut: f64) ->
         return metrics;
     }
     let window = (jobs[range.start].submit, jobs[range.end - 1].submit);
-    of_jobs(&jobs[range.clone()], &outcome.ran[range], &mut metrics);
+    of_jobs(&jobs[range.clone()], &outcome.ran[range.clone()], &mut metrics);
+    of_promises(&outcome.ran[range], &mut metrics.figures);
     of_nodes(machine.working() as f64, jobs, outcome, window, &mut metrics.figures);
     metrics.figures.insert(Figure::LongestQueue, outcome.longest_queue as f64);
     metrics.figures.insert(Figure::Rejected, outcome.ran.iter().filter(|ran| ran.is_none()).count() as f64);
@@ -113,6 +122,21 @@ fn of_jobs(jobs: &[Job], ran: &[Option<super::Ran>], metrics: &mut Metrics) {
     let means = [Figure::WaitS, Figure::Slowdown, Figure::BoundedSlowdown, Figure::TransitPerJob];
     metrics.figures.extend(means.into_iter().zip(sums.map(|sum| sum / f64::from(started))));
     metrics.wait_by_size = classes.into_iter().map(|(class, (sum, n))| (class, (sum / n as f64, n))).collect();
+}
+
+/// A scheduler that reserves nothing has promised nothing, and has none of these figures.
+fn of_promises(ran: &[Option<super::Ran>], figures: &mut BTreeMap<Figure, f64>) {
+    let promised = ran.iter().flatten().filter_map(|ran| Some((ran.start, ran.promised?)));
+    let late: Vec<u64> =
+        promised.clone().map(|(start, by)| start.saturating_sub(by)).filter(|late| *late > 0).collect();
+    let count = promised.count();
+    if count == 0 {
+        return;
+    }
+    figures.insert(Figure::Promised, count as f64);
+    figures.insert(Figure::Late, late.len() as f64);
+    figures.insert(Figure::LatenessS, late.iter().sum::<u64>() as f64 / late.len().max(1) as f64);
+    figures.insert(Figure::WorstLatenessS, late.iter().copied().max().unwrap_or(0) as f64);
 }
 
 fn of_nodes(working: f64, jobs: &[Job], outcome: &Outcome, window: (u64, u64), figures: &mut BTreeMap<Figure, f64>) {
@@ -183,9 +207,15 @@ mod tests {
         let machine = Machine::new("10".parse().unwrap(), &[]);
         let job = |submit, nodes, run| Job { number: 0, submit, nodes, run, estimate: run };
         let jobs = [job(0, 5, 100), job(10, 2, 5), job(10, 9, 20), job(50, 1, 40), job(110, 10, 10)];
-        let ran = |start, transit, blocked| Some(Ran { start, transit, blocked });
+        let ran = |start, transit, blocked, promised| Some(Ran { start, transit, blocked, promised });
         let outcome = Outcome {
-            ran: vec![ran(0, 0, false), ran(20, 2, true), None, ran(50, 0, false), ran(110, 0, false)],
+            ran: vec![
+                ran(0, 0, false, None),
+                ran(20, 2, true, Some(14)),
+                None,
+                ran(50, 0, false, Some(60)),
+                ran(110, 0, false, Some(1)),
+            ],
             blocked: vec![Blocked { span: (5, 20), nodes: 2 }],
             samples: vec![
                 Sample { time: 5, free: 5, largest_box: 1 },
@@ -209,6 +239,10 @@ mod tests {
             (Figure::BlockedJobs, 1.0),
             (Figure::BlockedNodes, 2.0 * 10.0 / 400.0),
             (Figure::Rejected, 1.0),
+            (Figure::Promised, 2.0),
+            (Figure::Late, 1.0),
+            (Figure::LatenessS, 6.0),
+            (Figure::WorstLatenessS, 6.0),
             (Figure::LongestQueue, 2.0),
             (Figure::OfferedLoad, (500.0 + 10.0 + 180.0 + 40.0 + 100.0) / 1100.0),
         ];

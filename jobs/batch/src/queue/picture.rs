@@ -244,7 +244,7 @@ mod tests {
     fn what_is_in_use_is_drawn_where_it_is() {
         let machine = Machine::new("4".parse().unwrap(), &[Outage::Node(3)]);
         let job = Job { number: 9, submit: 0, nodes: 1, run: 50, estimate: 50 };
-        let ran = Some(Ran { start: 0, transit: 1, blocked: false });
+        let ran = Some(Ran { start: 0, transit: 1, blocked: false, promised: None });
         let sets = HashMap::from([(0, NodeSet { nodes: vec![0], transit: vec![1] })]);
         let outcome = Outcome { ran: vec![ran], sets, ..Outcome::default() };
         let picture = Picture { machine: &machine, jobs: &[job], outcome: &outcome, span: (0, 100), title: "a < b" };
@@ -270,7 +270,7 @@ mod tests {
         let jobs: Vec<Job> = (0..10).map(|k| job(10 * k)).collect();
         let record = Record { samples: 0, sets: 20..41 };
         let go = &mut |_| ControlFlow::Continue(());
-        let outcome = simulate(&machine, &jobs, &mut Easy, &FirstFitBox, &record, go).unwrap();
+        let outcome = simulate(&machine, &jobs, &mut Easy::default(), &FirstFitBox, &record, go).unwrap();
         let kept: BTreeSet<usize> = outcome.sets.keys().copied().collect();
         assert_eq!(kept, BTreeSet::from([2, 3, 4]));
     }

@@ -12,6 +12,7 @@ mod layout;
 mod nodes;
 mod plan;
 mod set_comment;
+mod shadow;
 
 pub use commands::Slurm;
 pub use hostlist::expand;

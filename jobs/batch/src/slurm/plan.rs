@@ -1,7 +1,7 @@
 //! One pass: which held jobs are released, onto which sets.
 
+use super::shadow::Shadow;
 use super::{Condition, Hosts, Job, Layout, State, set_comment};
-use crate::queue::schedule::Shadow;
 use angara_net::torus::NodeId;
 use angara_placement::{Machine, NodeSet, Search};
 

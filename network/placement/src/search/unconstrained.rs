@@ -23,4 +23,15 @@ impl Search for Unconstrained {
         let free = (0..machine.shape().nodes() as u32).filter(|&node| machine.is_free(node));
         Some(NodeSet::of(free.take(wanted).collect()))
     }
+
+    fn find_later(&self, then: &Machine, now: &Machine, wanted: usize) -> Option<NodeSet> {
+        if wanted > then.free() {
+            return None;
+        }
+        let mut free: Vec<u32> = (0..then.shape().nodes() as u32).filter(|&node| then.is_free(node)).collect();
+        free.sort_by_key(|&node| now.is_free(node));
+        free.truncate(wanted);
+        free.sort_unstable();
+        Some(NodeSet::of(free))
+    }
 }

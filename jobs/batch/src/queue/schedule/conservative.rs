@@ -100,14 +100,14 @@ impl Conservative {
     }
 
     /// Gives jobs that have none a reservation.
-    fn reserve_new(&mut self, desk: &Desk, profile: &mut Profile) {
-        for index in self.planned(desk) {
-            self.reserved.entry(index).or_insert_with(|| {
-                let job = desk.job(index);
-                let start = profile.earliest(desk.now(), job.nodes, job.estimate);
-                profile.reserve(start, job.estimate, job.nodes as i64);
-                start
-            });
+    fn reserve_new(&mut self, desk: &mut Desk, profile: &mut Profile) {
+        let new: Vec<u32> = self.planned(desk).filter(|job| !self.reserved.contains_key(job)).collect();
+        for index in new {
+            let job = *desk.job(index);
+            let start = profile.earliest(desk.now(), job.nodes, job.estimate);
+            profile.reserve(start, job.estimate, job.nodes as i64);
+            self.reserved.insert(index, start);
+            desk.promise(index, start);
         }
     }
 

@@ -3,67 +3,146 @@
 
 use super::fcfs::start_heads;
 use super::{Desk, Scheduler};
+use crate::queue::engine::Failures;
+use angara_placement::NodeSet;
 
-/// The head of the queue has a reservation: the *shadow time*, at which enough nodes are free by the
-/// estimates of running jobs. A later job starts at once if it ends before then by its estimate, or
-/// takes only nodes that the head does not need then.
+/// The head of the queue has a reservation: a *shadow time*, and a set of nodes that are free then by
+/// the estimates of running jobs. A later job starts at once if it ends before then by its estimate, or
+/// on nodes that the reserved set does not hold.
 ///
-/// The shadow time counts nodes. If enough are free and the search finds no set, it is the next end
-/// of a running job.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Easy;
+/// The head starts as soon as a search finds a set, or the reserved one is free, so no later than the
+/// reservation says. When jobs have ended, the reservation is made anew, and may only become earlier.
+#[derive(Clone, Debug, Default)]
+pub struct Easy {
+    reserved: Option<Reservation>,
+    /// Since the last pass a job has ended.
+    ended: bool,
+    /// One of them did before its estimate.
+    early: bool,
+}
+
+impl Easy {
+    /// The job that has the reservation, and when it is to start.
+    #[cfg(test)]
+    pub(super) fn reserved(&self) -> Option<(u32, u64)> {
+        self.reserved.as_ref().map(|reserved| (reserved.job, reserved.time))
+    }
+}
+
+/// Reservation of the head of the queue.
+#[derive(Clone, Debug)]
+struct Reservation {
+    job: u32,
+    /// When the set is free, by estimates.
+    time: u64,
+    set: NodeSet,
+    /// Searches beside the set that failed.
+    failures: Failures,
+}
 
 impl Scheduler for Easy {
     fn name(&self) -> &'static str {
         "easy"
     }
 
+    fn ended(&mut self, job: u32, desk: &Desk) {
+        let job = desk.job(job);
+        self.ended = true;
+        self.early |= job.run < job.estimate;
+    }
+
     fn pass(&mut self, desk: &mut Desk) {
+        let (ended, early) = (std::mem::take(&mut self.ended), std::mem::take(&mut self.early));
         start_heads(desk);
-        let Some(&head) = desk.queue().first() else { return };
-        let Some(mut shadow) = Shadow::of(desk.free(), desk.job(head).nodes, desk.running()) else { return };
+        while let Some(&head) = desk.queue().first() {
+            match self.reserved.take().filter(|reserved| reserved.job == head) {
+                Some(kept) if ended => self.reserved = Some(kept.renewed(desk, early)),
+                Some(kept) => self.reserved = Some(kept),
+                None => {
+                    self.reserved = Reservation::new(desk, head);
+                    self.reserved.iter().for_each(|reserved| desk.promise(head, reserved.time));
+                }
+            }
+            let free = |reserved: &mut Reservation| reserved.set.held().all(|node| desk.machine().is_free(node));
+            let Some(reserved) = self.reserved.take_if(free) else { break };
+            // A search that takes no set which it once chose: the reservation does.
+            desk.start(0, reserved.set);
+            start_heads(desk);
+        }
+        if let Some(reserved) = &mut self.reserved
+            && desk.queue().first() == Some(&reserved.job)
+        {
+            reserved.backfill(desk);
+        }
+    }
+}
+
+impl Reservation {
+    /// The set for a job at the earliest end of a running one that the search has a set at.
+    fn new(desk: &Desk, job: u32) -> Option<Reservation> {
+        let ends = instants(desk, u64::MAX);
+        // When all have ended, the machine is empty.
+        let (last, before) = ends.split_last()?;
+        let time = earliest(desk, job, before).unwrap_or(*last);
+        let set = desk.search().find_later(&desk.machine_at(time), desk.machine(), desk.job(job).nodes)?;
+        Some(Reservation { job, time, set, failures: Failures::default() })
+    }
+
+    /// The same job's after others have ended: earlier, if `early` ones make it so, or of other nodes, to
+    /// leave more of those that are free now.
+    fn renewed(self, desk: &Desk, early: bool) -> Reservation {
+        let time = if early { earliest(desk, self.job, &instants(desk, self.time)) } else { None };
+        let time = time.unwrap_or(self.time);
+        let found = desk.search().find_later(&desk.machine_at(time), desk.machine(), desk.job(self.job).nodes);
+        match found {
+            Some(set) => Reservation { time, set, failures: Failures::default(), ..self },
+            None => Reservation { failures: Failures::default(), ..self },
+        }
+    }
+
+    /// Starts later jobs that do not delay the head.
+    fn backfill(&mut self, desk: &mut Desk) {
+        let mut beside = desk.machine().without(&self.set);
         let mut place = 1;
         while let Some(&candidate) = desk.queue().get(place) {
-            let job = desk.job(candidate);
-            let before = desk.now() + job.estimate <= shadow.time;
-            let room = if before { desk.free() } else { shadow.extra.min(desk.free()) };
-            if job.nodes > room {
-                place += 1;
-                continue;
-            }
-            match desk.find(candidate) {
-                // What a set holds beyond its nodes may be more than the head can spare.
-                Some(set) if set.size() <= room => {
-                    shadow.extra -= if before { 0 } else { set.size() };
+            let before = desk.now() + desk.job(candidate).estimate <= self.time;
+            let found =
+                if before { desk.find(candidate) } else { desk.find_in(&beside, &mut self.failures, candidate) };
+            match found {
+                Some(set) => {
                     desk.start(place, set);
+                    beside = desk.machine().without(&self.set);
                 }
-                _ => place += 1,
+                None => place += 1,
             }
         }
     }
 }
 
-/// Reservation of the head of the queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Shadow {
-    /// When enough nodes are free, by estimates.
-    pub(crate) time: u64,
-    /// Nodes that are free then beyond what the head needs.
-    pub(crate) extra: usize,
+/// Estimated ends of running jobs before a time, each once.
+fn instants(desk: &Desk, before: u64) -> Vec<u64> {
+    let mut ends: Vec<u64> = desk.running().map(|(end, _)| end).take_while(|end| *end < before).collect();
+    ends.dedup();
+    ends
 }
 
-impl Shadow {
-    /// From free nodes now, what the head needs, and estimated ends; `None` if nothing runs.
-    pub(crate) fn of(free: usize, needed: usize, running: impl Iterator<Item = (u64, usize)>) -> Option<Shadow> {
-        let mut running = running.peekable();
-        let mut then = free;
-        while let Some((time, held)) = running.next() {
-            then += held;
-            let last_of_instant = running.peek().is_none_or(|next| next.0 > time);
-            if last_of_instant && then >= needed {
-                return Some(Shadow { time, extra: then - needed });
-            }
-        }
-        None
+/// An instant at which the search has a set for a job, by bisection: the earliest one, unless the search finds a set
+/// and misses it once more nodes are free.
+fn earliest(desk: &Desk, job: u32, instants: &[u64]) -> Option<u64> {
+    let nodes = desk.job(job).nodes;
+    let fits = |time: u64| desk.search().find(&desk.machine_at(time), nodes).is_some();
+    // Mostly nothing has changed, and the last one tells.
+    let (mut low, mut high) = (0, instants.len().checked_sub(1)?);
+    if !fits(instants[high]) {
+        return None;
     }
+    while low < high {
+        let middle = (low + high) / 2;
+        if fits(instants[middle]) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    Some(instants[high])
 }

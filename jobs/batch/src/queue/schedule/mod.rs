@@ -1,8 +1,8 @@
 //! Schedulers: which waiting job starts next.
 //!
-//! Plans ahead are by numbers of nodes and by estimates of run times, as batch systems make them. Only
-//! when a job is to start does the search for its set decide: on a machine with shapes, enough free
-//! nodes may still be no set, and then the job waits for the next end of another one.
+//! Plans ahead are by estimates of run times, as batch systems make them. EASY reserves a set of nodes.
+//! Conservative backfilling reserves numbers of nodes: on a machine with shapes, enough free nodes may
+//! still be no set when the time has come, and then the job waits for the next end of another one.
 
 mod conservative;
 mod easy;
@@ -13,7 +13,6 @@ mod tests;
 
 pub use conservative::Conservative;
 pub use easy::Easy;
-pub(crate) use easy::Shadow;
 pub use fcfs::Fcfs;
 
 use super::engine::Desk;

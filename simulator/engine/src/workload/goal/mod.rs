@@ -7,6 +7,9 @@ mod schedule;
 #[cfg(test)]
 mod tests;
 mod text;
+mod write;
+#[cfg(test)]
+mod written;
 
 use super::closed::Closed;
 use super::{Plot, Report, Shows, Watch, Workload, WorkloadKind};
@@ -14,14 +17,14 @@ use crate::Error;
 use crate::run::Experiment;
 use crate::table::{Table, number};
 use angara_fabric::Tick;
-use angara_protocol::recording::Recording;
+use angara_protocol::recording::{MAGIC, Recording};
 use player::Player;
 use recorded::Converter;
 use schedule::Schedule;
 use serde_json::json;
-use std::fs::File;
-use std::io::BufWriter;
-use std::path::Path;
+use std::fs::{self, File};
+use std::io::{BufWriter, Read};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Ranks that people are shown.
@@ -40,15 +43,49 @@ pub(super) struct Goal {
     schedule: Schedule,
 }
 
-/// Writes a recording as a schedule, text or binary.
+/// Writes recordings and schedules as one schedule, text or binary: on each rank, one begins when that before it has
+/// ended there.
 ///
 /// # Errors
-/// It has collectives by trees, or the file cannot be written.
-pub fn convert(recording: &Recording, out: &Path, binary: bool) -> Result<(), Error> {
-    let converter = Converter::new(recording)?;
+/// They differ in their number of ranks, a recording has collectives by trees, or a file cannot be read or written.
+pub fn convert(inputs: &[PathBuf], out: &Path, binary: bool) -> Result<(), Error> {
+    let schedules = inputs.iter().map(|path| opened(path)).collect::<Result<Vec<_>, _>>()?;
+    let Some(first) = schedules.first() else {
+        return Err(Error::invalid("number of schedules", 0, "give one at least"));
+    };
+    let ranks = first.ranks.len();
+    if let Some((path, other)) = inputs.iter().zip(&schedules).find(|(_, other)| other.ranks.len() != ranks) {
+        let what = format!("{} has {} ranks, {} has {ranks}", path.display(), other.ranks.len(), inputs[0].display());
+        return Err(Error::Network(format!("{what}; append schedules of as many ranks")));
+    }
+    let mut rank = |number: u32| {
+        let mut whole = first.rank(number)?;
+        for (path, next) in inputs.iter().zip(&schedules).skip(1) {
+            let wrong = |why| Error::Network(format!("rank {number} with that of {}: {why}", path.display()));
+            write::append(&mut whole, next.rank(number)?).map_err(wrong)?;
+        }
+        Ok(whole)
+    };
+    let same =
+        |path: &PathBuf| fs::canonicalize(path).is_ok_and(|path| fs::canonicalize(out).is_ok_and(|out| out == path));
+    if inputs.iter().any(same) {
+        return Err(Error::invalid("--out", out.display(), "it is read, too; name another file"));
+    }
     let file = File::options().read(true).write(true).create(true).truncate(true).open(out);
     let file = file.map_err(|source| Error::File { path: out.into(), source })?;
-    if binary { converter.write_binary(file).map(drop) } else { converter.write_text(&mut BufWriter::new(file)) }
+    if binary {
+        write::binary(ranks as u32, &mut rank, file).map(drop)
+    } else {
+        write::text(ranks as u32, &mut rank, &mut BufWriter::new(file))
+    }
+}
+
+/// A schedule, or a recording as one.
+fn opened(path: &Path) -> Result<Schedule, Error> {
+    let mut first = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(MAGIC.len() as u64).read_to_end(&mut first));
+    read.map_err(|source| Error::File { path: path.into(), source })?;
+    if first == MAGIC { Ok(Goal::recorded(&Recording::open(path)?, path)?.schedule) } else { Schedule::open(path) }
 }
 
 /// Refuses a recording that is no schedule, or has more ranks than the network has nodes.
@@ -70,7 +107,9 @@ impl Goal {
     /// A recording as a schedule.
     pub(super) fn recorded(recording: &Recording, path: &Path) -> Result<Goal, Error> {
         let file = text::unnamed_file().map_err(|source| Error::File { path: std::env::temp_dir(), source })?;
-        Ok(Goal { schedule: Schedule::binary(path, Converter::new(recording)?.write_binary(file)?)? })
+        let converter = Converter::new(recording)?;
+        let file = write::binary(converter.ranks(), &mut |number| converter.rank(number), file)?;
+        Ok(Goal { schedule: Schedule::binary(path, file)? })
     }
 }
 

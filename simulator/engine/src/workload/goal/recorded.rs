@@ -1,13 +1,10 @@
 //! Recordings as schedules: one-sided operations become messages, each with its recv.
 
-use super::binary::Writer;
 use super::schedule::{Dependency, Kind, Operation, Rank};
 use crate::Error;
 use angara_abi::PAYLOAD_MAX;
 use angara_protocol::recording::{Cause, Post, Reached, Record, Recording};
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Write;
 
 /// Tags of what changes memory, of what asks for an answer, of answers, and of barriers.
 const DATA: u32 = 0;
@@ -250,44 +247,8 @@ impl<'a> Converter<'a> {
         }
     }
 
-    /// Writes all PEs in the binary form.
-    pub(super) fn write_binary(&self, file: File) -> Result<File, Error> {
-        let pes = self.recording.header.places.len() as u32;
-        let mut writer = Writer::new(file, pes).map_err(unwritten)?;
-        for pe in 0..pes {
-            writer.rank(pe, &self.rank(pe)?).map_err(unwritten)?;
-        }
-        writer.finish().map_err(unwritten)
+    /// Number of ranks.
+    pub(super) fn ranks(&self) -> u32 {
+        self.recording.header.places.len() as u32
     }
-
-    /// Writes all PEs as text.
-    pub(super) fn write_text(&self, to: &mut dyn Write) -> Result<(), Error> {
-        let pes = self.recording.header.places.len() as u32;
-        writeln!(to, "num_ranks {pes}").map_err(unwritten)?;
-        for pe in 0..pes {
-            write_rank(pe, &self.rank(pe)?, to).map_err(unwritten)?;
-        }
-        to.flush().map_err(unwritten)
-    }
-}
-
-fn unwritten(e: std::io::Error) -> Error {
-    Error::Network(format!("the schedule cannot be written: {e}; give room for it"))
-}
-
-fn write_rank(number: u32, rank: &Rank, to: &mut dyn Write) -> std::io::Result<()> {
-    writeln!(to, "\nrank {number} {{")?;
-    let mut next = 0;
-    for (i, Operation { kind, size, peer, tag, cpu, .. }) in (0..).zip(&rank.operations) {
-        match kind {
-            Kind::Calc => writeln!(to, "l{i}: calc {size} cpu {cpu}")?,
-            Kind::Send => writeln!(to, "l{i}: send {size}b to {peer} tag {tag} cpu {cpu}")?,
-            Kind::Recv => writeln!(to, "l{i}: recv {size}b from {peer} tag {tag} cpu {cpu}")?,
-        }
-        while let Some(Dependency { on, .. }) = rank.dependencies.get(next).filter(|d| d.of == i) {
-            writeln!(to, "l{i} requires l{on}")?;
-            next += 1;
-        }
-    }
-    writeln!(to, "}}")
 }

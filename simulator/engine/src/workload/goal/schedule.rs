@@ -133,6 +133,24 @@ impl Schedule {
         self.ranks.iter().map(|rank| u64::from(rank.operations)).sum()
     }
 
+    /// All operations of a rank. Dependencies are in the order of the file.
+    pub(super) fn rank(&self, number: u32) -> Result<Rank, Error> {
+        let unread = |source| Error::File { path: self.path.clone(), source };
+        let (place, mut pages) = (&self.ranks[number as usize], binary::Pages::new(&self.file));
+        let mut rank = Rank::default();
+        for on in 0..place.operations {
+            let stored = pages.operation(place, on).map_err(unread)?;
+            rank.operations.push(stored.operation);
+            for ((first, count), start) in [(stored.after_end, false), (stored.after_start, true)] {
+                for index in first..first + count {
+                    let of = pages.waiting(place, index).map_err(unread)?;
+                    rank.dependencies.push(Dependency { of, on, start });
+                }
+            }
+        }
+        Ok(rank)
+    }
+
     /// A complaint about an operation, with its place in the file.
     pub(super) fn wrong(&self, rank: u32, operation: u32, message: &str) -> Error {
         if self.is_text {
