@@ -263,11 +263,11 @@ const DELAY_MAX: Tick = 4_000_000;
 
 impl Angara {
     fn validate(&self, shape: &AnyTopology) -> Result<(), SetupError> {
+        let AnyTopology::Grid(grid) = shape else { return Err(SetupError::NotAGrid(shape.clone())) };
         let most = if self.bubble_in_flits { SLOTS_MAX / ANGARA_FLITS_MAX } else { SLOTS_MAX };
         if !(2..=most).contains(&self.slots) {
             return Err(SetupError::Slots(self.slots));
         }
-        let AnyTopology::Grid(grid) = shape else { return Err(SetupError::NotAGrid(shape.clone())) };
         let most = channels_max(grid.ndims());
         if !(1..=most).contains(&self.channels.into()) {
             return Err(SetupError::Channels(self.channels, most));

@@ -180,7 +180,7 @@ mod tests {
         assert!(both[0].contains("7.8 % of its rate, 3.9 % with one channel; give buffer >= 103"), "{both:?}");
         assert!(both[1].contains("links within groups of 10 cycles") && both[1].contains("26 cycles"), "{both:?}");
         let express = notes("topology = \"express:8x8,4\"\nvcs = 1\nbuffer = 8\n");
-        assert!(express[0].starts_with("64 express links of 4 cycles"), "{express:?}");
+        assert!(express[0].starts_with("32 express links of 4 cycles"), "{express:?}");
         assert_eq!(notes("topology = \"torus:8x8x8\"\nrouter = \"generic\""), [""; 0]);
         assert_eq!(notes(""), [""; 0]);
     }
@@ -192,8 +192,7 @@ mod tests {
         std::fs::write(&file, "terminals 4\na b 20 9\n").unwrap();
         let carried = |rest: &str| {
             let network =
-                format!("topology = \"graph:{}\"\nrouting = \"updown\"\npattern = \"bad-dragon\"\n", file.display());
-            let network = network.replace("bad-dragon", "opposite");
+                format!("topology = \"graph:{}\"\nrouting = \"updown\"\npattern = \"opposite\"\n", file.display());
             let report = simulate(&format!("{network}load = 1.0\nwarmup = 1000\ncycles = 4000\n{rest}"));
             // Four endpoints of each router send over one link.
             4.0 * report.json["accepted_flits_per_node_cycle"].as_f64().unwrap()
@@ -205,7 +204,7 @@ mod tests {
             ("vcs = 1\nbuffer = 10\nlength = 16\nswitching = \"wormhole\"", 10.0 / 34.0),
         ] {
             let got = carried(rest);
-            assert!(got <= share * 1.001 && got > share * 0.93, "{rest}: {got} of {share}");
+            assert!(got <= share * 1.002 && got > share * 0.93, "{rest}: {got} of {share}");
         }
         std::fs::remove_file(file).unwrap();
     }
