@@ -99,7 +99,7 @@ _angara angara "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD-1]}"; echo "
 fn check_completions(test: &Test, share: &Path) {
     for (words, values) in [
         (&["angara", "run", "--path", "d"][..], "direct"),
-        (&["angara", "run", "--machine", ""], "desmos angara-k1"),
+        (&["angara", "run", "--machine", ""], "desmos angara-k1 bluegene-p gemini tpu-v4 tpu-v5p"),
         (&["angara", "run", "--barrier", "multi"], "multiphase"),
         (&["angara", "sim", "run", "--pattern", "tor"], "tornado"),
         (&["angara", "fault", "lin"], "link"),

@@ -9,7 +9,7 @@ use std::io::Write;
 /// What the user asked for.
 #[derive(Args)]
 pub(crate) struct MachineArgs {
-    /// desmos, angara-k1 or a file whose name ends in .toml [default: the chip as published, on no particular network]
+    /// desmos, angara-k1, bluegene-p, gemini, tpu-v4, tpu-v5p or a file whose name ends in .toml [default: the chip as published, on no particular network]
     #[arg(value_name = "NAME|FILE.toml", value_parser = Machine::named)]
     machine: Option<Machine>,
     /// Change values, such as link=15GB/s,hop=60ns; may be repeated

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 const VALUES: [(&str, &[&str]); 10] = [
     ("alloc", &["auto", "utilisation", "fragmentation", "closed", "first-fit-box", "best-fit-box"]),
     ("path", &["auto", "direct", "ring"]),
-    ("machine", &["desmos", "angara-k1"]),
+    ("machine", &["desmos", "angara-k1", "bluegene-p", "gemini", "tpu-v4", "tpu-v5p"]),
     (
         "barrier",
         &["auto", "multiphase", "all-to-all", "tree", "hypercube", "master", "counting", "counter", "dissemination"],

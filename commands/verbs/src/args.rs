@@ -43,7 +43,7 @@ pub struct VerbsArgs {
     /// Mesh (no wrap-around links) of such a daemon, such as 4x4
     #[arg(long, value_name = "SHAPE", value_parser = mesh, group = "network", help_heading = NETWORK)]
     mesh: Option<Shape>,
-    /// A machine: desmos (4x2x2x2), angara-k1 (3x3x4), or a file of shape and times as `angara machine desmos` prints one;
+    /// A machine: desmos, angara-k1, bluegene-p, gemini, tpu-v4, tpu-v5p, or a file of shape and times as `angara machine desmos` prints one;
     /// --torus or --mesh gives it another shape
     #[arg(long, value_name = "NAME|FILE.toml", value_parser = Machine::named, help_heading = NETWORK)]
     machine: Option<Machine>,

@@ -30,7 +30,7 @@ pub struct Args {
     /// Mesh (no wrap-around links) of 1 to 4 dimensions, such as 4x4
     #[arg(long, value_name = "SIZES")]
     pub mesh: Option<String>,
-    /// A machine: desmos (4x2x2x2), angara-k1 (3x3x4), or a file of shape and times as `angara machine desmos` prints one;
+    /// A machine: desmos, angara-k1, bluegene-p, gemini, tpu-v4, tpu-v5p, or a file of shape and times as `angara machine desmos` prints one;
     /// --torus or --mesh gives it another shape
     #[arg(long, value_name = "NAME|FILE.toml")]
     pub machine: Option<String>,

@@ -10,8 +10,14 @@ use std::path::{Path, PathBuf};
 use toml::{Spanned, Value};
 
 /// Machines that everybody has, by name.
-pub const SHIPPED: &[(&str, &str)] =
-    &[("desmos", include_str!("../machines/desmos.toml")), ("angara-k1", include_str!("../machines/angara-k1.toml"))];
+pub const SHIPPED: &[(&str, &str)] = &[
+    ("desmos", include_str!("../machines/desmos.toml")),
+    ("angara-k1", include_str!("../machines/angara-k1.toml")),
+    ("bluegene-p", include_str!("../machines/bluegene-p.toml")),
+    ("gemini", include_str!("../machines/gemini.toml")),
+    ("tpu-v4", include_str!("../machines/tpu-v4.toml")),
+    ("tpu-v5p", include_str!("../machines/tpu-v5p.toml")),
+];
 
 /// A machine.
 #[derive(Clone, PartialEq, Debug)]
@@ -77,7 +83,7 @@ struct Written {
 
 type Table = BTreeMap<Spanned<String>, Spanned<Value>>;
 
-/// The shipped machines with their shapes: `desmos (4x2x2x2), angara-k1 (3x3x4)`.
+/// The shipped machines with their shapes: `desmos (4x2x2x2), angara-k1 (3x3x4), …`.
 pub fn shape_names() -> String {
     let shown = SHIPPED.iter().map(|(name, _)| {
         let machine = Machine::named(name).expect("a test reads every shipped file");
@@ -267,12 +273,16 @@ mod tests {
     fn shipped_machines_are_the_published_ones() {
         let shapes: Vec<String> =
             SHIPPED.iter().map(|(name, _)| Machine::named(name).expect(name).shape.expect(name).to_string()).collect();
-        assert_eq!(shapes, ["4x2x2x2", "3x3x4"]);
-        for (name, _) in SHIPPED {
+        assert_eq!(shapes, ["4x2x2x2", "3x3x4", "8x8x8", "4x4x4", "4x4x4", "4x4x8"]);
+        for name in ["desmos", "angara-k1"] {
             assert_eq!(Machine::named(name).expect(name).params().expect(name), Params::default(), "{name}");
         }
+        // What one setting keeps another from would not be what is published.
+        for (name, _) in SHIPPED {
+            assert_eq!(Machine::named(name).expect(name).values.bottlenecks(), [""; 0], "{name}");
+        }
         assert!(Machine::named("Desmos").is_ok());
-        assert_eq!(shape_names(), "desmos (4x2x2x2), angara-k1 (3x3x4)");
+        assert!(shape_names().starts_with("desmos (4x2x2x2), angara-k1 (3x3x4), bluegene-p (8x8x8), "));
     }
 
     #[test]

@@ -115,7 +115,7 @@ macro_rules! keys {
 macro_rules! settings {
     ($with:ident) => {
         $with! {
-        /// A machine: desmos, angara-k1, or a file of shape and times as `angara machine desmos` prints one
+        /// A machine: desmos, angara-k1, bluegene-p, gemini, tpu-v4, tpu-v5p, or a file of shape and times as `angara machine desmos` prints one
         #[arg(long, value_name = "NAME|FILE.toml")]
         machine: String,
         /// Changes values of the machine, may be repeated, such as link=15GB/s,hop=60ns

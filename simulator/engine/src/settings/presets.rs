@@ -16,7 +16,7 @@ pub struct Preset {
 }
 
 /// Every preset.
-pub const PRESETS: [Preset; 15] = [
+pub const PRESETS: [Preset; 18] = [
     Preset {
         name: "desmos",
         about: "Desmos: 32 nodes, Angara 4x2x2x2 (paper 002, section 3)",
@@ -51,6 +51,21 @@ pub const PRESETS: [Preset; 15] = [
         name: "angara-32k",
         about: "The largest Angara: 32768 nodes, 16x16x16x8, lightly loaded",
         toml: "topology = \"torus:16x16x16x8\"\nrouter = \"angara\"\nlength = 18\nload = 0.05\n",
+    },
+    Preset {
+        name: "bluegene-q",
+        about: "512 nodes of Blue Gene/Q: five rings, links of 2 GB/s, 40 ns a hop (Chen et al., IEEE Micro 32, 2012); routers are Angara's, times at the ends ours",
+        toml: "topology = \"torus:4x4x4x4x2\"\nrouter = \"angara\"\nset = [\"hop=40ns,flight=8ns,link=2GB/s,core=4GB/s,ports=4\"]\nlength = 18\nload = 0.1\n",
+    },
+    Preset {
+        name: "tofu-d",
+        about: "768 nodes like Fugaku's: a product of six rings, links and ports of 6.8 GB/s, a put in 0.49 us (Ajima et al., CLUSTER 2018); routers are Angara's; two cables in sides of 2, four ports of six, and how 0.49 us are shared are ours",
+        toml: "topology = \"torus:4x4x4x2x3x2\"\nrouter = \"angara\"\nset = [\"hop=100ns,flight=20ns,link=6.8GB/s,core=7.5GB/s,port-rate=6.8GB/s,ports=4,injection=195ns,ejection=195ns\"]\nlength = 18\nload = 0.1\n",
+    },
+    Preset {
+        name: "slingshot",
+        about: "A dragonfly of 1,056 nodes with links of 25 GB/s and 350 ns a switch (De Sensi et al., SC 2020); flits of 64 bytes, all other sizes and cables are ours",
+        toml: "topology = \"dragonfly:4,137,176\"\nrouter = \"generic\"\nrouting = \"ugal\"\nvcs = 3\nbuffer = 512\ncycle-ns = 2.56\nlength = 4\nload = 0.1\n",
     },
     Preset {
         name: "booksim-torus",

@@ -94,9 +94,9 @@ fn both_forms_say_the_same_and_going_around_changes_no_byte() {
     for seed in 0..300 {
         let all = sorted(random(&a, seed, 1 + (seed % 4) as u32, seed % 2 == 0));
         assert_eq!(read(&a), all, "seed {seed}");
-        convert(&[a.clone()], &b, false).unwrap();
-        convert(&[b.clone()], &c, true).unwrap();
-        convert(&[c.clone()], &d, false).unwrap();
+        convert(std::slice::from_ref(&a), &b, false).unwrap();
+        convert(std::slice::from_ref(&b), &c, true).unwrap();
+        convert(std::slice::from_ref(&c), &d, false).unwrap();
         assert_eq!((read(&b), read(&c)), (all.clone(), all), "seed {seed}");
         let bytes = |path: &Path| std::fs::read(path).unwrap();
         assert!(bytes(&b) == bytes(&d), "seed {seed}: text, binary, text");
