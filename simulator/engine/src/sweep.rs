@@ -363,7 +363,34 @@ pub fn summary(names: &[String], rows: &[Row]) -> String {
         cells.push(if row.saturated() { "saturated" } else { "" }.into());
         table.row(&cells);
     }
-    table.render() + &most_carried(names, rows)
+    table.render() + &most_carried(names, rows) + &differences(rows)
+}
+
+/// Says so if rows are of networks whose packets take other times where nothing is in their way: a comparison of their
+/// latencies is one of these times, too.
+fn differences(rows: &[Row]) -> String {
+    let mut kinds: Vec<[f64; 3]> = Vec::new();
+    for row in rows {
+        let lone = row.result.get("settings").and_then(|settings| settings.get("lone_packet"));
+        let time = |name: &str| lone?.get(name)?.as_f64();
+        if let (Some(ends), Some(hop), Some(flit)) = (time("ends_ns"), time("hop_ns"), time("flit_ns"))
+            && !kinds.contains(&[ends, hop, flit])
+        {
+            kinds.push([ends, hop, flit]);
+        }
+    }
+    if kinds.len() < 2 {
+        return String::new();
+    }
+    let shown = kinds.iter().take(4).map(|[ends, hop, flit]| {
+        format!("{} ns at the ends, {} ns a hop, {} ns a flit", number(*ends, 4), number(*hop, 4), number(*flit, 4))
+    });
+    let more = if kinds.len() > 4 { format!("; and {} others", kinds.len() - 4) } else { String::new() };
+    format!(
+        "\nnote: the networks of these rows differ in the times of a lone packet: {}{more}; give them one --machine to \
+         compare how they are wired\n",
+        shown.collect::<Vec<_>>().join("; ")
+    )
 }
 
 /// Returns what the network carried at the best of all loads, for everything that was saturated at some: beyond it may

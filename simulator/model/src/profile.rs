@@ -25,7 +25,16 @@ pub struct Generic {
     pub cycle: Tick,
     /// When a packet may leave a router.
     pub switching: Switching,
+    /// Least cycles of a flit on a link between routers, 1..=[`LINK_MAX`]; longer ones are the topology's.
+    pub link: u16,
+    /// Time at both ends, in picoseconds: so much later than it is given may a source send a packet.
+    pub ends: Tick,
+    /// Flits of a packet beside those of its data, which longest packets have, too.
+    pub overhead: u16,
 }
+
+/// Most cycles of a link of all `generic` routers.
+pub const LINK_MAX: u16 = 8_192;
 
 /// When a packet of the `generic` router may leave a router.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -43,7 +52,16 @@ pub enum Switching {
 
 impl Default for Generic {
     fn default() -> Generic {
-        Generic { vcs: 4, buffer_flits: 8, packet_flits_max: 1, cycle: 2_000, switching: Switching::CutThrough }
+        Generic {
+            vcs: 4,
+            buffer_flits: 8,
+            packet_flits_max: 1,
+            cycle: 2_000,
+            switching: Switching::CutThrough,
+            link: 1,
+            ends: 0,
+            overhead: 0,
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Configuration of a network: shape, router profile, and why they are refused.
 
-pub use crate::profile::{ANGARA_FLITS_MAX, Angara, Generic, Profile, Rate, Switching};
+pub use crate::profile::{ANGARA_FLITS_MAX, Angara, Generic, LINK_MAX, Profile, Rate, Switching};
 
 use crate::generic::places;
 use crate::parallel::PartsError;
@@ -105,6 +105,9 @@ pub enum SetupError {
         /// Longest packet, flits.
         packet: u16,
     },
+    /// Links that are too long to simulate.
+    #[error("link = {0} cycles: the generic router has links of up to {LINK_MAX}; give longer cycles or shorter hops")]
+    Link(u16),
     /// Zero-length packets or cycles.
     #[error("{0} = 0: must be at least 1")]
     Zero(&'static str),
@@ -245,11 +248,14 @@ impl Generic {
         if shape.routers() as u64 > most {
             return Err(SetupError::Numbers { vcs: self.vcs, shape: shape.clone(), most });
         }
-        let (buffer, packet) = (self.buffer_flits.into(), self.packet_flits_max.into());
-        for (what, value) in [("buffer", buffer), ("packet_flits_max", packet), ("cycle", self.cycle)] {
+        let (buffer, packet, link) = (self.buffer_flits.into(), self.packet_flits_max.into(), self.link.into());
+        for (what, value) in [("buffer", buffer), ("packet_flits_max", packet), ("cycle", self.cycle), ("link", link)] {
             if value == 0 {
                 return Err(SetupError::Zero(what));
             }
+        }
+        if self.link > LINK_MAX {
+            return Err(SetupError::Link(self.link));
         }
         if self.switching == Switching::CutThrough && self.buffer_flits < self.packet_flits_max {
             return Err(SetupError::Buffer { buffer: self.buffer_flits, packet: self.packet_flits_max });

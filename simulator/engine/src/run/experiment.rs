@@ -9,7 +9,7 @@ use crate::Error;
 use crate::observe::{Capture, Observe};
 use crate::traffic::{Destinations, Lengths, Mapping, Pattern, Probe, Process, Rate, RatesFile};
 use angara_model::topology::Layout;
-use angara_model::{Network, Setup};
+use angara_model::{Network, Profile, Setup};
 use serde::Serialize;
 
 /// How long to run.
@@ -81,6 +81,8 @@ pub struct Settings {
     pub hold_switch: Option<bool>,
     /// Flits (generic) or packet slots (angara) per virtual channel.
     pub buffer: u16,
+    /// Times of a packet that has the network to itself.
+    pub lone_packet: Lone,
     /// Rule in rings.
     pub deadlock: Deadlock,
     /// Routing.
@@ -108,6 +110,37 @@ pub struct Settings {
     pub fault: Vec<String>,
     /// Seed.
     pub seed: u64,
+}
+
+/// Times of a packet that has the network to itself, in nanoseconds.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Lone {
+    /// At both ends together.
+    pub ends_ns: f64,
+    /// From router to router, over the shortest link.
+    pub hop_ns: f64,
+    /// A flit on a link.
+    pub flit_ns: f64,
+}
+
+impl Lone {
+    /// That of a network of these routers.
+    pub fn of(profile: &Profile) -> Lone {
+        let ns = |ps: u64| ps as f64 / 1000.0;
+        match profile {
+            Profile::Angara(a) => {
+                let flit = a.flit_internal.slower(a.flit_link);
+                let flit_ns = f64::from(flit.num) / f64::from(flit.den) / 1000.0;
+                Lone { ends_ns: ns(a.injection + a.ejection), hop_ns: ns(a.router + a.link), flit_ns }
+            }
+            // 2 cycles to the first router, 4 in the last one and to the endpoint, of which one is the flit's.
+            Profile::Generic(g) => Lone {
+                ends_ns: ns(g.ends + 5 * g.cycle),
+                hop_ns: ns((3 + u64::from(g.link)) * g.cycle),
+                flit_ns: ns(g.cycle),
+            },
+        }
+    }
 }
 
 impl Settings {

@@ -28,6 +28,8 @@ struct Channel {
     /// Packets have this length only, and each takes room for all of it at once.
     step: u32,
     cut_through: bool,
+    /// Least cycles of a link.
+    link: u32,
 }
 
 /// Links of one name and delay.
@@ -47,7 +49,8 @@ impl Channel {
         // Of packets of several lengths some combination may fill the buffer. Programs have shorter ones, too.
         let same = lengths.mean() == f64::from(longest) && experiment.settings.workload == "open-loop";
         let step = if cut_through && same { longest } else { 1 };
-        Channel { vcs: router.vcs.into(), buffer: router.buffer_flits.into(), longest, step, cut_through }
+        let (vcs, buffer, link) = (router.vcs.into(), router.buffer_flits.into(), router.link.into());
+        Channel { vcs, buffer, longest, step, cut_through, link }
     }
     /// Most flits that its credits are taken for.
     fn holds(&self) -> u32 {
@@ -90,14 +93,14 @@ impl Channel {
     fn kinds(&self, shape: &dyn Topology) -> BTreeMap<Kind, u32> {
         let places = || (0..shape.routers() as u32).flat_map(|r| (0..shape.ports() as u8).map(move |p| (r, p)));
         let mut kinds = BTreeMap::new();
-        let longest = places().map(|(r, p)| u32::from(shape.delay(r, p))).max().unwrap_or(1);
+        let longest = places().map(|(r, p)| self.link.max(shape.delay(r, p).into())).max().unwrap_or(1);
         for (r, p) in places() {
             let channels = shape.channels_on(r, p, self.vcs);
             if channels * self.holds() >= self.round_trip(longest, longest) {
                 continue;
             }
             if let End::Router { router, port } = shape.output(r, p) {
-                let (there, back) = (shape.delay(r, p).into(), shape.delay(router, port).into());
+                let [there, back] = [(r, p), (router, port)].map(|(r, p)| self.link.max(shape.delay(r, p).into()));
                 *kinds.entry(Kind { name: shape.links_name(p), there, back, channels }).or_default() += 1;
             }
         }

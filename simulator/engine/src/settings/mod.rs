@@ -5,6 +5,7 @@
 //! the programs that run on it.
 
 pub mod keys;
+mod like;
 pub mod presets;
 mod resolve;
 mod simulation;

@@ -5,7 +5,7 @@ use super::keys::Keys;
 use crate::Error;
 use crate::observe::Observe;
 use crate::run::Together;
-use crate::run::experiment::{Experiment, Schedule, Settings};
+use crate::run::experiment::{Experiment, Lone, Schedule, Settings};
 use crate::run::router::{Deadlock, Router, Routing, Switching};
 use crate::traffic::{Destinations, Lengths, Pattern, Process, Rate};
 use crate::workload::{Brought, Chosen, TRAFFIC_KEYS};
@@ -83,9 +83,10 @@ impl Keys {
         let adaptive = routing == Routing::Adaptive;
         let workload = self.workload.clone().unwrap_or_default();
         self.refuse_unused(&workload)?;
-        let lengths = self.lengths(router, &workload)?;
+        let lengths = self.lengths(router, &workload, machine.is_some())?;
         let (profile, buffer, vcs) = self.profile(router, &lengths, machine)?;
         let (switching, hold_switch) = switching_of(&profile);
+        let lone_packet = Lone::of(&profile);
         let seed = self.seed.unwrap_or(1);
         let faults = self.faults(&shape, router)?;
         let network = Setup { shape: shape.clone(), profile, seed, faults: faults.clone(), sets: Vec::new() };
@@ -110,6 +111,7 @@ impl Keys {
                 switching,
                 hold_switch,
                 buffer,
+                lone_packet,
                 deadlock,
                 routing,
                 ugal_threshold: shape.comparison(vcs.into()).map(|queues| queues.threshold),
@@ -157,12 +159,7 @@ impl Keys {
     fn profile(&self, router: Router, lengths: &Lengths, machine: Option<Machine>) -> Blamed<(Profile, u16, u8)> {
         match (router, machine) {
             (Router::Angara, machine) => self.angara(lengths, machine),
-            (Router::Generic, None) => self.generic(lengths),
-            (Router::Generic, Some(machine)) => {
-                let why = "a machine file describes the chip: use router angara, or leave it out";
-                let key = if self.machine.is_some() { "machine" } else { "set" };
-                Err((Error::invalid(key, &machine.name, why), key))
-            }
+            (Router::Generic, machine) => self.generic(lengths, machine),
         }
     }
 
@@ -194,11 +191,11 @@ impl Keys {
     }
 
     /// The lengths asked for, else what the workload sends, else those usual with the router.
-    fn lengths(&self, router: Router, chosen: &Chosen) -> Blamed<Lengths> {
+    fn lengths(&self, router: Router, chosen: &Chosen, machine: bool) -> Blamed<Lengths> {
         if router == Router::Angara {
             blame(chosen.workload.check_length(ANGARA_FLITS_MAX), "workload")?;
         }
-        let usual = if router == Router::Angara { ANGARA_FLITS_MAX } else { 1 };
+        let usual = if router == Router::Angara || machine { ANGARA_FLITS_MAX } else { 1 };
         let own = || chosen.workload.packet_flits_max().unwrap_or(usual);
         Ok(self.length.clone().unwrap_or_else(|| own().to_string().parse().expect("a plain number is a length")))
     }
@@ -281,7 +278,7 @@ impl Keys {
         })
     }
 
-    fn generic(&self, lengths: &Lengths) -> Blamed<(Profile, u16, u8)> {
+    fn generic(&self, lengths: &Lengths, machine: Option<Machine>) -> Blamed<(Profile, u16, u8)> {
         let timing = [
             ("injection-ns", self.injection_ns),
             ("ejection-ns", self.ejection_ns),
@@ -291,18 +288,26 @@ impl Keys {
             ("escape-ns", self.escape_ns),
         ];
         if let Some((name, value)) = timing.into_iter().find_map(|(name, v)| v.map(|v| (name, v))) {
-            let why = "router generic counts in cycles; use cycle-ns, or router angara";
+            let why = "router generic counts in cycles; use cycle-ns, a machine (--set hop=129ns), or router angara";
             return Err((Error::invalid(name, value, why), name));
         }
         let (default, switching) = (Generic::default(), self.switching_rule()?);
         // With wormhole switching a packet need not fit into a buffer.
         let least = if switching == model::Switching::CutThrough { lengths.max() } else { 1 };
+        let base = match machine {
+            Some(machine) => self.like_a_machine(&machine, lengths)?,
+            None => Generic {
+                buffer_flits: default.buffer_flits.max(least),
+                cycle: self.cycle_ns.map_or(Ok(default.cycle), |ns| picoseconds(ns, "cycle-ns"))?,
+                ..default
+            },
+        };
         let generic = Generic {
             switching,
-            vcs: self.vcs.unwrap_or(default.vcs),
-            buffer_flits: self.buffer.unwrap_or(default.buffer_flits.max(least)),
+            vcs: self.vcs.unwrap_or(base.vcs),
+            buffer_flits: self.buffer.unwrap_or(base.buffer_flits),
             packet_flits_max: lengths.max(),
-            cycle: self.cycle_ns.map_or(Ok(default.cycle), |ns| picoseconds(ns, "cycle-ns"))?,
+            ..base
         };
         let (buffer, vcs) = (generic.buffer_flits, generic.vcs);
         Ok((Profile::Generic(generic), buffer, vcs))

@@ -205,20 +205,20 @@ impl Closed {
 
 /// Length in flits of one packet that carries `bytes`, at most 256 of them.
 pub(super) fn payload_flits(experiment: &Experiment, bytes: u64) -> u16 {
-    let overhead = match experiment.network.profile {
+    let overhead = match &experiment.network.profile {
         Profile::Angara(_) => ANGARA_OVERHEAD,
-        Profile::Generic(_) => 0,
+        Profile::Generic(generic) => generic.overhead,
     };
     overhead + bytes.div_ceil(FLIT_BYTES) as u16
 }
 
 /// Lengths in flits of the packets that carry `bytes`, at least one: full ones, then a shorter one.
-/// An angara packet adds a header and a tail flit to up to 256 bytes; a packet of the generic router is
-/// all payload, as long as `length` allows.
+/// An angara packet adds a header and a tail flit to up to 256 bytes, as does one of the generic router with a machine;
+/// else a packet of the generic router is all payload, as long as `length` allows.
 pub fn packets_for(experiment: &Experiment, bytes: u64) -> impl Iterator<Item = u16> + use<> {
-    let (longest, overhead) = match experiment.network.profile {
+    let (longest, overhead) = match &experiment.network.profile {
         Profile::Angara(_) => (ANGARA_FLITS_MAX - ANGARA_OVERHEAD, ANGARA_OVERHEAD),
-        Profile::Generic(_) => (experiment.lengths.max(), 0),
+        Profile::Generic(generic) => (experiment.lengths.max() - generic.overhead, generic.overhead),
     };
     let flits = bytes.div_ceil(FLIT_BYTES).max(1);
     let count = flits.div_ceil(u64::from(longest));

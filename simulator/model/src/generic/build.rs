@@ -7,7 +7,7 @@ use crate::parallel::{AnyPart, Parallel, Part, PartsError, cuts, part_of};
 use crate::profile::{Generic, Switching};
 use crate::routers::mask::Field;
 use crate::routers::network::Routers;
-use crate::routers::place::{Range, links};
+use crate::routers::place::{Range, beyond_one, links};
 use crate::routers::timing::WINDOW;
 use crate::topology::{Route, Routing, Topology};
 use crate::wormhole::Wormhole;
@@ -27,6 +27,8 @@ pub(crate) struct Cuts {
     /// Parts that this process's part touches.
     near: Vec<usize>,
     crew: Crew,
+    /// Least cycles of a link.
+    link: u16,
 }
 
 /// The parts that links join with part `part`.
@@ -37,7 +39,7 @@ pub(crate) fn near(topology: &dyn Topology, cuts: &[u32], part: usize) -> Vec<us
 }
 
 impl Cuts {
-    pub(crate) fn new(topology: &dyn Topology, crew: &Crew) -> Result<Cuts, PartsError> {
+    pub(crate) fn new(topology: &dyn Topology, link: u16, crew: &Crew) -> Result<Cuts, PartsError> {
         let (routers, endpoints) = (topology.routers(), topology.endpoints());
         let cuts = cuts(routers, crew.parts(routers.min(PARTS_MAX))?);
         // Endpoints are attached in ascending order, so those of a range of routers are a range, too.
@@ -46,17 +48,17 @@ impl Cuts {
         let across = links(topology).filter(|(from, _, to)| part_of(&cuts, *from) != part_of(&cuts, *to));
         let extra = match cuts.len() {
             1 => None,
-            _ => across.map(|(r, p, _)| topology.delay(r, p) - 1).min(),
+            _ => across.map(|(r, p, _)| beyond_one(topology, link, r, p)).min(),
         };
         let window = WINDOW + u64::from(extra.unwrap_or(0));
         let near = match crew {
             Crew::Processes(peers) => near(topology, &cuts, peers.rank()),
             Crew::Threads(_) => Vec::new(),
         };
-        Ok(Cuts { window, routers: cuts, endpoints, near, crew: crew.clone() })
+        Ok(Cuts { window, routers: cuts, endpoints, near, crew: crew.clone(), link })
     }
     pub(crate) fn range(&self, part: usize) -> Range<'_> {
-        Range { cuts: &self.routers, endpoint_cuts: &self.endpoints, window: self.window, part }
+        Range { cuts: &self.routers, endpoint_cuts: &self.endpoints, window: self.window, part, link: self.link }
     }
     /// The only part, all of them, each with a thread of its own, or this process's.
     pub(crate) fn engine<P: Part>(&self, part: impl Fn(Range) -> P) -> Result<Box<dyn Engine>, PartsError> {
@@ -109,7 +111,7 @@ fn assemble<T: Route, F: Field, const N: usize, const P: usize, const W: usize>(
     seed: u64,
     crew: &Crew,
 ) -> Result<Box<dyn Engine>, PartsError> {
-    let cuts = Cuts::new(&topology, crew)?;
+    let cuts = Cuts::new(&topology, p.link, crew)?;
     if T::ADAPTS && topology.routing() == Routing::Adaptive {
         return cuts.engine(|range| Routers::<T, CutThrough<F, true>, N, P, W>::new(topology.clone(), p, seed, &range));
     }

@@ -46,7 +46,7 @@ impl<T: Route, F: Field, const N: usize, const P: usize, const W: usize, const A
             let blocks: Vec<Block> = (0..count).step_by(per_block).map(block).collect();
             let reach = (p.packet_flits_max as usize + EJECT_TO_CREDIT + 1).max(REACH_MIN);
             let block_shift = per_block.trailing_zeros() + Self::ROUTER;
-            let calendar = Calendar::new(reach, longest(topology), blocks.len(), block_shift);
+            let calendar = Calendar::new(reach, longest(topology, p.link), blocks.len(), block_shift);
             (calendar, Blocks { blocks, ..Blocks::default() })
         })
     }
@@ -210,7 +210,7 @@ impl<T: Route, F: Field, const N: usize, const P: usize, const W: usize, const A
         if h.is_none() || source.free_at > now {
             return;
         }
-        let ready = self.clock.from(self.pool.cold[h.index()].at);
+        let ready = self.clock.ready(self.pool.cold[h.index()].at);
         if ready > now {
             match self.calendar.reaches(ready - now) {
                 true => self.calendar.later((ready - now) as usize, source.channel).sources.push(e),

@@ -254,7 +254,7 @@ pub(crate) struct Calendar {
 
 impl Calendar {
     /// For delays below `reach` cycles, and links that take at most `extra` cycles more than one.
-    pub(super) fn new(reach: usize, extra: u8, blocks: usize, block_shift: u32) -> Calendar {
+    pub(super) fn new(reach: usize, extra: u16, blocks: usize, block_shift: u32) -> Calendar {
         let cycles = reach.next_power_of_two();
         let soon_mask = soon_cycles(extra) - 1;
         let soon = (0..(soon_mask + 1) * blocks).map(|_| Soon::default()).collect();

@@ -59,7 +59,7 @@ where
 
     /// The calendar's `now` is the next cycle to be processed; cycle c happens at c·cycle picoseconds.
     fn advance(&mut self, to: Tick) {
-        let end = to / self.clock.0;
+        let end = to / self.clock.cycle;
         while let Some(first) = self.next_cycle().filter(|&first| first <= end) {
             self.run(first, end);
         }
@@ -153,6 +153,6 @@ where
         }
     }
     fn accept(&mut self, due: Tick, message: S::Message) {
-        self.take_in(due / self.clock.0, message);
+        self.take_in(due / self.clock.cycle, message);
     }
 }

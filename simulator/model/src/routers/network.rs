@@ -121,7 +121,7 @@ impl<T: Route, S: Switched<W>, const N: usize, const P: usize, const W: usize> R
             first_router: here.start,
             first_endpoint: endpoints.start,
             seed,
-            clock: Clock(p.cycle),
+            clock: Clock { cycle: p.cycle, ends: p.ends },
             vcs: p.vcs as u32,
             buffer: p.buffer_flits,
             packet_max: p.packet_flits_max,

@@ -55,7 +55,8 @@ impl News {
     pub(crate) fn new(topology: &impl Route, range: &Range) -> News {
         let ports = topology.ports();
         let queues = topology.news_delay().map_or(0, |_| topology.routers() * ports);
-        let delay = (GRANT_TO_ARRIVAL - 1) as u64 + topology.news_delay().map_or(1, u64::from);
+        let delay = (GRANT_TO_ARRIVAL - 1) as u64
+            + topology.news_delay().map_or(1, |delay| u64::from(range.link.max(delay.into())));
         News { cuts: range.cuts.to_vec(), part: range.part, delay, ports, queues: vec![Queue::default(); queues] }
     }
     /// Somebody is told of something.

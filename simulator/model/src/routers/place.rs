@@ -25,7 +25,7 @@ pub(crate) struct Port {
     pub(crate) out_turn: u8,
     pub(crate) in_turn: u8,
     /// Cycles beyond one that a flit takes on the link, and a credit in the other direction.
-    pub(crate) extra: u8,
+    pub(crate) extra: u16,
 }
 
 /// Which routers, and the endpoints attached to them, are simulated here: all, or one part of several.
@@ -38,6 +38,8 @@ pub(crate) struct Range<'a> {
     pub(crate) window: u64,
     /// Number of this part.
     pub(crate) part: usize,
+    /// Least cycles of a link.
+    pub(crate) link: u16,
 }
 
 impl Range<'_> {
@@ -58,15 +60,20 @@ impl Range<'_> {
                 End::Open => (0, Wire::Open, self.part),
             };
             let link = matches!(wire, Wire::Router | Wire::Away);
-            let extra = if link { topology.delay(router, port as u8) - 1 } else { 0 };
+            let extra = if link { beyond_one(topology, self.link, router, port as u8) } else { 0 };
             Port { peer, wire, part: part as u16, vc_turn: 0, out_turn: 0, in_turn: 0, extra }
         })
     }
 }
 
+/// Cycles beyond one that a flit takes on a link, where all take at least `link`.
+pub(crate) fn beyond_one(topology: &dyn Topology, link: u16, router: u32, port: u8) -> u16 {
+    link.max(topology.delay(router, port).into()) - 1
+}
+
 /// Cycles beyond one that a flit takes on the longest link.
-pub(crate) fn longest(topology: &dyn Topology) -> u8 {
-    links(topology).map(|(r, p, _)| topology.delay(r, p) - 1).max().unwrap_or(0)
+pub(crate) fn longest(topology: &dyn Topology, link: u16) -> u16 {
+    links(topology).map(|(r, p, _)| beyond_one(topology, link, r, p)).max().unwrap_or(0)
 }
 
 /// All links: router, port, and the router they lead to.

@@ -24,22 +24,26 @@ pub(crate) const WINDOW: u64 =
 /// Cycles for which things are kept that are due soon, if the longest link takes `extra` cycles more than one: a power
 /// of two, and no more than necessary, so that the lists stay in a cache. Another block may be a window behind the one that
 /// makes an entry.
-pub(crate) fn soon_cycles(extra: u8) -> usize {
+pub(crate) fn soon_cycles(extra: u16) -> usize {
     (EJECT_TO_CREDIT + 1).max(GRANT_TO_CREDIT + usize::from(extra) + WINDOW as usize).next_power_of_two()
 }
 
-/// The time of a cycle and the number of the cycle a time falls in.
+/// The time of a cycle, and the number of the cycle in which something may begin.
 #[derive(Clone, Copy)]
-pub(crate) struct Clock(pub(crate) Tick);
+pub(crate) struct Clock {
+    pub(crate) cycle: Tick,
+    /// Time at both ends of a packet's way.
+    pub(crate) ends: Tick,
+}
 
 impl Clock {
     #[inline(always)]
     pub(crate) fn time(self, cycle: u64) -> Tick {
-        cycle * self.0
+        cycle * self.cycle
     }
-    /// The first cycle at or after `time`.
+    /// The first cycle in which a source may send what it is given at `time`.
     #[inline(always)]
-    pub(crate) fn from(self, time: Tick) -> u64 {
-        time.div_ceil(self.0)
+    pub(crate) fn ready(self, time: Tick) -> u64 {
+        (time + self.ends).div_ceil(self.cycle)
     }
 }

@@ -21,7 +21,7 @@ impl<T: Route, F: Field, const N: usize, const P: usize, const W: usize> Routers
             |channel| Source { queue: Queue::EMPTY, sequence: 0, channel, left: 0, last_vc: p.vcs - 1, blocked: false };
         Routers::idle(topology, (p, seed, range), (InVc::IDLE, output), source, |topology, count, sources| {
             let (awake, sending) = (Bits::new(count), Bits::new(sources.len()));
-            (Calendar::new(longest(topology)), Awake { hold, awake, sending, far: BinaryHeap::new() })
+            (Calendar::new(longest(topology, p.link)), Awake { hold, awake, sending, far: BinaryHeap::new() })
         })
     }
 
@@ -174,7 +174,7 @@ impl<T: Route, F: Field, const N: usize, const P: usize, const W: usize> Routers
         if h.is_none() {
             return false;
         }
-        let ready = self.clock.from(self.pool.cold[h.index()].at);
+        let ready = self.clock.ready(self.pool.cold[h.index()].at);
         if ready > self.calendar.now {
             self.all.far.push(Reverse((ready, e)));
             return false;

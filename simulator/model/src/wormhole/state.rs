@@ -273,7 +273,7 @@ pub(crate) struct Calendar {
 
 impl Calendar {
     /// For links that take at most `extra` cycles more than one.
-    pub(super) fn new(extra: u8) -> Calendar {
+    pub(super) fn new(extra: u16) -> Calendar {
         Calendar { due: (0..soon_cycles(extra)).map(|_| Due::default()).collect(), now: 0 }
     }
     #[inline(always)]

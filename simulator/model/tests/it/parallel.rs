@@ -162,7 +162,7 @@ proptest! {
         let adaptive = shape.routing() == Routing::Adaptive;
         let (switching, buffer_flits) = if adaptive { (Switching::CutThrough, 12) } else { switching };
         let vcs = shape.classes().count().max(2 * half_vcs as u32) as u8;
-        let g = Generic { vcs, buffer_flits, packet_flits_max: flits, cycle: 1000, switching };
+        let g = Generic { vcs, buffer_flits, packet_flits_max: flits, cycle: 1000, switching, ..Generic::default() };
         let config = Setup { shape, profile: Profile::Generic(g), seed, faults: Vec::new(), sets: Vec::new() };
         let alone = run(&config, 1, seed, flits);
         prop_assert!(alone.trace.len() > 100 && alone.deliveries.is_sorted_by_key(|d| (d.tail, d.dst)));
@@ -249,7 +249,7 @@ fn sorted(mut seen: Seen) -> Seen {
 #[test]
 fn several_processes_see_together_what_one_sees() {
     let generic = |shape: &str, switching, faults: &[&str]| {
-        let g = Generic { vcs: 4, buffer_flits: 12, packet_flits_max: 9, cycle: 1000, switching };
+        let g = Generic { vcs: 4, buffer_flits: 12, packet_flits_max: 9, cycle: 1000, switching, ..Generic::default() };
         let faults = faults.iter().map(|f| f.to_string()).collect();
         Setup { shape: shape.parse().unwrap(), profile: Profile::Generic(g), seed: 5, faults, sets: Vec::new() }
     };

@@ -120,6 +120,11 @@ fn any_shape() -> impl Strategy<Value = AnyTopology> {
     oracle::generic::any_shape().prop_filter_map("one network, not too wide", shape)
 }
 
+/// Least cycles of a link, and time at both ends, of half of all networks as BookSim has them.
+fn slower() -> impl Strategy<Value = (u16, u64)> {
+    prop_oneof![Just((1, 0)), (1u16..90, prop::sample::select(vec![0u64, 1, 999, 1000, 30_500]))]
+}
+
 /// A network of generic routers as the oracle knows it.
 fn parameters(config: &Setup, sent: &[Sent]) -> oracle::generic::Parameters {
     parameters_of(oracle::generic::read(&config.shape.to_string()), config, sent)
@@ -134,7 +139,14 @@ fn parameters_of(net: Box<dyn oracle::generic::Net>, config: &Setup, sent: &[Sen
         word(config.seed, s.src as u64, ROUTES, *n - 1)
     });
     let words = words.collect();
-    oracle::generic::Parameters { net, vcs: g.vcs.into(), buffer: g.buffer_flits.into(), words }
+    oracle::generic::Parameters {
+        net,
+        vcs: g.vcs.into(),
+        buffer: g.buffer_flits.into(),
+        link: g.link.into(),
+        ends: g.ends,
+        words,
+    }
 }
 
 /// A graph of the oracle as the model knows it, by its file.
@@ -280,14 +292,15 @@ proptest! {
         half_vcs in half_vcs(),
         longest in prop::sample::select(vec![1u64, 1, 2, 5, 16]),
         spare in 0u16..12,
+        (link, ends) in slower(),
         load in 1u64..12,
         hot in any::<bool>(),
         seed in any::<u64>(),
     ) {
         let lengths: Vec<u64> = (1..=longest).collect();
         let vcs = shape.classes().count().max(2 * half_vcs as u32) as u8;
-        let buffer = longest as u16 + spare;
-        let g = Generic { vcs, buffer_flits: buffer, packet_flits_max: longest as u16, cycle: 1000, ..Generic::default() };
+        let buffer_flits = longest as u16 + spare;
+        let g = Generic { vcs, buffer_flits, packet_flits_max: longest as u16, cycle: 1000, link, ends, ..Generic::default() };
         let config = Setup { shape: shape.clone(), profile: Profile::Generic(g), seed, faults: Vec::new(), sets: Vec::new() };
         let endpoints = shape.endpoints() as u64;
         let sent = traffic(seed, endpoints, 40 * endpoints.min(20), &lengths, longest * 1000 * 6 / load, hot);
@@ -303,6 +316,7 @@ proptest! {
         longest in prop::sample::select(vec![1u64, 2, 5, 16, 40]),
         buffer_flits in 1u16..9,
         hold in any::<bool>(),
+        (link, ends) in slower(),
         load in 1u64..12,
         hot in any::<bool>(),
         seed in any::<u64>(),
@@ -310,7 +324,8 @@ proptest! {
         let lengths: Vec<u64> = (1..=longest).collect();
         let vcs = shape.classes().count().max(2 * half_vcs as u32) as u8;
         let switching = Switching::Wormhole { hold };
-        let g = Generic { vcs, buffer_flits, packet_flits_max: longest as u16, cycle: 1000, switching };
+        let packet_flits_max = longest as u16;
+        let g = Generic { vcs, buffer_flits, packet_flits_max, cycle: 1000, switching, link, ends, ..Generic::default() };
         let config = Setup { shape: shape.clone(), profile: Profile::Generic(g), seed, faults: Vec::new(), sets: Vec::new() };
         let endpoints = shape.endpoints() as u64;
         let sent = traffic(seed, endpoints, 30 * endpoints.min(20), &lengths, longest * 1000 * 6 / load, hot);
@@ -336,7 +351,7 @@ proptest! {
         let vcs = classes.max(2 * half_vcs as u32) as u8;
         let switching = wormhole.map_or(Switching::CutThrough, |hold| Switching::Wormhole { hold });
         let buffer_flits = spare + if wormhole.is_none() { longest as u16 } else { 1 };
-        let g = Generic { vcs, buffer_flits, packet_flits_max: longest as u16, cycle: 1000, switching };
+        let g = Generic { vcs, buffer_flits, packet_flits_max: longest as u16, cycle: 1000, switching, ..Generic::default() };
         let endpoints = shape.endpoints() as u64;
         let config = Setup { shape, profile: Profile::Generic(g), seed, faults: Vec::new(), sets: Vec::new() };
         let lengths: Vec<u64> = (1..=longest).collect();
@@ -393,7 +408,7 @@ proptest! {
         let vcs = shape.classes().count() as u8 + more_vcs;
         let switching = wormhole.map_or(Switching::CutThrough, |hold| Switching::Wormhole { hold });
         let buffer_flits = spare + longest as u16;
-        let g = Generic { vcs, buffer_flits, packet_flits_max: longest as u16, cycle: 1000, switching };
+        let g = Generic { vcs, buffer_flits, packet_flits_max: longest as u16, cycle: 1000, switching, ..Generic::default() };
         let endpoints = shape.endpoints() as u64;
         let config = Setup { shape, profile: Profile::Generic(g), seed, faults: Vec::new(), sets: Vec::new() };
         let lengths: Vec<u64> = (1..=longest).collect();

@@ -70,7 +70,7 @@ fn configuration(d: &mut Dice) -> (Setup, Vec<u16>) {
         Switching::Wormhole { .. } => d.pick(&[1, 2, 7, 8]),
     };
     let vcs = d.pick(&[2, 4, 6, 8, 10, 16, 32]);
-    let g = Generic { vcs, buffer_flits, packet_flits_max: longest, cycle: 2000, switching };
+    let g = Generic { vcs, buffer_flits, packet_flits_max: longest, cycle: 2000, switching, ..Generic::default() };
     (Setup { shape, profile: Profile::Generic(g), seed, faults: Vec::new(), sets: Vec::new() }, lengths)
 }
 

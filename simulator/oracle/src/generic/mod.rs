@@ -26,6 +26,10 @@ pub struct Parameters {
     pub net: Box<dyn Net>,
     pub vcs: usize,
     pub buffer: i64,
+    /// Least cycles of a link.
+    pub link: u64,
+    /// So much later than it is given may a packet be sent.
+    pub ends: u64,
     /// The random word of each packet.
     pub words: Vec<u64>,
 }
@@ -195,7 +199,7 @@ impl<'a> World<'a> {
         for (e, source) in self.sources.iter_mut().enumerate() {
             let Some(&i) = source.queue.front() else { continue };
             let Sent { src, dst, flits, at, .. } = self.sent[i];
-            if source.free_from > now || at.div_ceil(self.cycle) > now {
+            if source.free_from > now || (at + self.p.ends).div_ceil(self.cycle) > now {
                 continue;
             }
             let mut channels = (1..=p.vcs).map(|n| (source.last + n) % p.vcs);
@@ -334,7 +338,7 @@ impl<'a> World<'a> {
         match net.far(r, port) {
             Far::Router(up, up_port) => {
                 let credit = Happens::Credit { router: up, port: up_port, vc, flits: flits as i64 };
-                self.coming.push((now + 3 + net.delay(r, port), credit));
+                self.coming.push((now + 3 + self.p.link.max(net.delay(r, port)), credit));
             }
             Far::Endpoint(source) => {
                 self.coming.push((now + 2, Happens::SourceCredit { source, vc, flits: flits as i64 }));
@@ -342,7 +346,7 @@ impl<'a> World<'a> {
         }
         match net.far(r, out) {
             Far::Router(router, port) => {
-                let at = now + 2 + net.delay(r, out);
+                let at = now + 2 + self.p.link.max(net.delay(r, out));
                 self.coming.push((at, Happens::Head { router, port, vc: ov, packet }));
             }
             Far::Endpoint(_) => {

@@ -186,7 +186,7 @@ impl World<'_> {
         let s = &self.sent[i];
         let mut head = None;
         if source.sent == 0 {
-            if s.at.div_ceil(self.cycle) > self.now {
+            if (s.at + self.p.ends).div_ceil(self.cycle) > self.now {
                 return;
             }
             let vcs = self.p.vcs;
@@ -328,14 +328,14 @@ impl World<'_> {
         router.ports[out].held = holds;
         match self.p.net.far(r, port) {
             Far::Router(router, far) => {
-                let at = self.now + 3 + self.p.net.delay(r, port);
+                let at = self.now + 3 + self.p.link.max(self.p.net.delay(r, port));
                 self.coming.push((at, Happens::Credit { router, port: far, vc }));
             }
             Far::Endpoint(source) => self.coming.push((self.now + 2, Happens::SourceCredit { source, vc })),
         }
         match self.p.net.far(r, out) {
             Far::Router(router, port) => {
-                let at = self.now + 2 + self.p.net.delay(r, out);
+                let at = self.now + 2 + self.p.link.max(self.p.net.delay(r, out));
                 self.coming.push((at, Happens::Arrives { router, port, vc: ov, flit }));
             }
             Far::Endpoint(_) => {
