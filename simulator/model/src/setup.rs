@@ -123,6 +123,11 @@ pub enum SetupError {
     /// The angara router routes by direction order, which only a torus or mesh has.
     #[error("router angara on {0}: it routes by direction order; use torus:… or mesh:…")]
     NotAGrid(AnyTopology),
+    /// The chip has one endpoint, and one link in every direction.
+    #[error(
+        "router angara on {0}: the chip has one node and one link per direction; leave out c= and x=, or use router generic"
+    )]
+    NotPlain(AnyTopology),
     /// Balanced routes of too large a network.
     #[error("routes = balanced on {0}: give at most 4 dimensions and {BALANCED_NODES} nodes")]
     Balanced(AnyTopology),
@@ -269,7 +274,11 @@ const DELAY_MAX: Tick = 4_000_000;
 
 impl Angara {
     fn validate(&self, shape: &AnyTopology) -> Result<(), SetupError> {
-        let AnyTopology::Grid(grid) = shape else { return Err(SetupError::NotAGrid(shape.clone())) };
+        let grid = match shape {
+            AnyTopology::Grid(grid) if grid.is_plain() => grid,
+            AnyTopology::Grid(_) => return Err(SetupError::NotPlain(shape.clone())),
+            _ => return Err(SetupError::NotAGrid(shape.clone())),
+        };
         let most = if self.bubble_in_flits { SLOTS_MAX / ANGARA_FLITS_MAX } else { SLOTS_MAX };
         if !(2..=most).contains(&self.slots) {
             return Err(SetupError::Slots(self.slots));
@@ -351,6 +360,10 @@ mod tests {
         assert!(config.validate().unwrap_err().to_string().contains("buffer >= 16"));
         config.profile = Profile::Angara(Angara { slots: 1, ..Angara::default() });
         assert!(config.validate().unwrap_err().to_string().contains("slots = 1"));
+        for shape in ["torus:4x4,c=2", "mesh:4x4,x=2"] {
+            config.shape = shape.parse().unwrap();
+            assert!(config.validate().unwrap_err().to_string().contains("leave out c= and x="));
+        }
         config.shape = "fat-tree:2,2".parse().unwrap();
         assert!(config.validate().unwrap_err().to_string().contains("direction order"));
     }

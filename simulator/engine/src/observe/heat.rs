@@ -250,6 +250,15 @@ mod tests {
     }
 
     #[test]
+    fn parallel_links_and_several_endpoints_have_panels_of_their_own() {
+        let (links, svg) = picture("mesh:4x3,c=2,x=3");
+        let panels = panels(&links);
+        assert_eq!((panels.len(), links.outputs.len()), (12 + 2, 3 * 2 * (3 * 3 + 4 * 2) + 24));
+        assert!(panels.iter().all(|p| (p.columns, p.rows) == (4, 3)));
+        assert!(svg.contains(">-Y 2 links<") && svg.contains("(0,0) node 1: 1 flits/cycle"));
+    }
+
+    #[test]
     fn a_tree_is_drawn_by_rank() {
         let (links, svg) = picture("fat-tree:2,3");
         let titles: Vec<String> = panels(&links).into_iter().map(|p| p.title).collect();

@@ -84,7 +84,11 @@ impl Links {
 
     /// The same with the links marked that faults of a chip's network, as texts, take out of service.
     fn with_cuts(mut self, faults: &[String]) -> Links {
+        // Only networks of the chip have faults, and their ports are its directions.
         let AnyTopology::Grid(grid) = &self.shape else { return self };
+        if faults.is_empty() {
+            return self;
+        }
         let sizes: Vec<u8> = grid.dims().iter().filter_map(|&d| u8::try_from(d).ok()).collect();
         let Ok(shape) = Shape::new(&sizes, grid.wraps()) else { return self };
         let downs = faults.iter().filter_map(|text| Fault::parse(text, &shape).ok());

@@ -75,7 +75,7 @@ impl Keys {
         let shape = shape.unwrap_or_else(|| "torus:8x8x8".parse().expect("a torus"));
         let router = match (self.router, &shape) {
             (Some(router), _) => router,
-            (None, AnyTopology::Grid(grid)) if grid.ndims() <= ANGARA_DIMS => Router::Angara,
+            (None, AnyTopology::Grid(grid)) if grid.ndims() <= ANGARA_DIMS && grid.is_plain() => Router::Angara,
             _ => Router::Generic,
         };
         let (deadlock, routing) = (self.deadlock_rule(router)?, self.routing_rule(router, &shape, machine.as_ref())?);

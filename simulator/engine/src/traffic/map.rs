@@ -43,16 +43,17 @@ impl Mapping {
             Mapping::Linear => {}
             Mapping::Random => Stream::new(seed, 1, Purpose::Placement).shuffle(&mut order),
             Mapping::Morton => {
-                let bits = layout.sizes.iter().map(|s| s.next_power_of_two().ilog2()).max().unwrap_or(0);
-                order.sort_by_key(|&id| morton(&layout.digits(id), bits));
+                let bits = layout.dims().iter().map(|s| s.next_power_of_two().ilog2()).max().unwrap_or(0);
+                order.sort_by_key(|&id| morton(&layout.digits(id)[layout.first()..], bits));
             }
             Mapping::Hilbert => {
-                let side = layout.sizes[0];
-                if !side.is_power_of_two() || layout.sizes.iter().any(|&s| s != side) {
-                    let why = format!("a Hilbert curve needs equal powers of two, not {:?}; use morton", layout.sizes);
+                let dims = layout.dims();
+                let side = dims[0];
+                if !side.is_power_of_two() || dims.iter().any(|&s| s != side) {
+                    let why = format!("a Hilbert curve needs equal powers of two, not {dims:?}; use morton");
                     return Err(Error::invalid("map", "hilbert", why));
                 }
-                order.sort_by_key(|&id| hilbert(layout.digits(id), side.ilog2()));
+                order.sort_by_key(|&id| hilbert(layout.digits(id)[layout.first()..].to_vec(), side.ilog2()));
             }
         }
         Ok(order)
@@ -134,6 +135,15 @@ mod tests {
     fn morton_order_fills_blocks() {
         let order = Mapping::Morton.endpoints(&Layout::torus(&[4, 4]), 1).unwrap();
         assert_eq!(order[..5], [0, 1, 4, 5, 2]);
+    }
+
+    #[test]
+    fn ranks_of_a_router_follow_each_other() {
+        let layout = Layout::torus(&[4, 4]).with_endpoints(3);
+        for map in [Mapping::Morton, Mapping::Hilbert] {
+            let order = map.endpoints(&layout, 1).unwrap();
+            assert!(order.chunks(3).all(|chunk| chunk[0] % 3 == 0 && chunk[2] == chunk[0] + 2), "{map:?}: {order:?}");
+        }
     }
 
     #[test]

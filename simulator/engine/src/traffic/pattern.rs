@@ -205,12 +205,13 @@ impl Pattern {
             Pattern::Halo => return Pattern::Local { radius: 1, share: 1.0 }.prepare(layout, seed),
             Pattern::BitComplement => Prepared::Fixed((0..n).map(|i| n - 1 - i).collect()),
             Pattern::Transpose => {
-                if layout.sizes.iter().ne(layout.sizes.iter().rev()) {
-                    return refuse(format!("sizes {:?} must read the same backwards", layout.sizes));
+                let dims = layout.dims();
+                if dims.iter().ne(dims.iter().rev()) {
+                    return refuse(format!("sizes {dims:?} must read the same backwards"));
                 }
                 let turned = |i| {
                     let mut digits = layout.digits(i);
-                    digits.reverse();
+                    digits[layout.first()..].reverse();
                     layout.id(&digits)
                 };
                 Prepared::Fixed((0..n).map(turned).collect())
@@ -257,10 +258,11 @@ impl Pattern {
     }
 }
 
-/// The permutation that applies `f` to every digit.
+/// The permutation that applies `f` to every coordinate.
 fn fixed(layout: &Layout, f: impl Fn(u32, u32) -> u32) -> Prepared {
     let to = |i| {
-        let digits: Vec<u32> = layout.digits(i).iter().zip(&layout.sizes).map(|(&d, &size)| f(d, size)).collect();
+        let mut digits = layout.digits(i);
+        digits[layout.first()..].iter_mut().zip(layout.dims()).for_each(|(d, &size)| *d = f(*d, size));
         layout.id(&digits)
     };
     Prepared::Fixed((0..layout.endpoints()).map(to).collect())
@@ -271,7 +273,10 @@ fn fixed(layout: &Layout, f: impl Fn(u32, u32) -> u32) -> Prepared {
 fn sphere(layout: &Layout, radius: u32) -> Vec<Vec<i32>> {
     let mut found = BTreeSet::new();
     let mut prefixes: Vec<(Vec<i32>, u32)> = vec![(Vec::new(), 0)];
-    for &size in &layout.sizes {
+    if layout.shared {
+        prefixes = (0..layout.sizes[0] as i32).map(|slot| (vec![slot], 0)).collect();
+    }
+    for &size in layout.dims() {
         let reach = |size: u32| match layout.kind {
             // Both ways round, meeting half way: −⌊(n−1)/2⌋ ..= ⌊n/2⌋.
             LayoutKind::Torus => (-((size as i32 - 1) / 2), size as i32 / 2),
@@ -367,9 +372,11 @@ fn near(layout: &Layout, offsets: &[Vec<i32>], from: u32, stream: &mut Stream) -
 /// The endpoint so far from another one; None if that is outside.
 fn placed(layout: &Layout, digits: &[u32], offset: &[i32]) -> Option<u32> {
     let mut to = Vec::with_capacity(digits.len());
-    for ((&digit, &o), &size) in digits.iter().zip(offset).zip(&layout.sizes) {
+    for (i, ((&digit, &o), &size)) in digits.iter().zip(offset).zip(&layout.sizes).enumerate() {
         let moved = digit as i32 + o;
         match layout.kind {
+            // The endpoints of a router count round, too.
+            _ if i < layout.first() => to.push((moved as u32) % size),
             LayoutKind::Torus => to.push(moved.rem_euclid(size as i32) as u32),
             _ if (0..size as i32).contains(&moved) => to.push(moved as u32),
             _ => return None,

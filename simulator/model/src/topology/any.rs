@@ -238,13 +238,28 @@ mod tests {
         {
             check(&Grid::new(dims, wrap).unwrap());
         }
+        for text in ["torus:3x2,c=2", "mesh:3x4,c=3,x=2", "torus:1x4,x=3"] {
+            check(&*text.parse::<AnyTopology>().unwrap());
+        }
         for (k, n) in [(2, 1), (2, 4), (3, 3), (4, 2)] {
             check(&FatTree::new(k, n).unwrap());
         }
         for (m, n, r) in [(1, 1, 1), (3, 2, 5), (4, 4, 4)] {
             check(&Clos::new(m, n, r).unwrap());
         }
-        for text in ["dragonfly:1", "dragonfly:2,1,5", "hyperx:4x4,2", "hyperx:3x2x4,1", "hyperx:5,3"] {
+        for text in [
+            "dragonfly:1",
+            "dragonfly:2,1,5",
+            "dragonfly:p=1,a=2,h=3,g=4",
+            "dragonfly:p=1,a=3,h=1,g=3",
+            "dragonfly:p=2,a=2,h=5,g=8",
+            "dragonfly:p=1,a=2,h=2,g=2",
+            "dragonfly:p=1,a=5,h=1,g=5",
+            "dragonfly:p=1,a=1,h=4",
+            "hyperx:4x4,2",
+            "hyperx:3x2x4,1",
+            "hyperx:5,3",
+        ] {
             let t: AnyTopology = text.parse().unwrap();
             for routing in [Routing::Minimal, Routing::Valiant, Routing::Ugal] {
                 check(&*t.clone().with_routing(routing).unwrap());
@@ -290,6 +305,11 @@ mod tests {
             "clos:4,8,16",
             "dragonfly:2",
             "dragonfly:2,1,1",
+            "dragonfly:p=4,a=8,h=4,g=9",
+            "dragonfly:p=1,a=3,h=2,g=7,local=1,global=2",
+            "torus:8x8,c=4",
+            "mesh:8x8,c=2,x=3",
+            "torus:8,x=2",
             "hyperx:4x4,4",
             "express:8x8,4",
         ]
@@ -297,6 +317,15 @@ mod tests {
         .chain(cayley)
         {
             assert_eq!(s.parse::<AnyTopology>().unwrap().to_string(), s);
+        }
+        for (s, shown) in [
+            ("torus:4x4,x=1,c=1", "torus:4x4"),
+            ("mesh:4,x=2,c=3", "mesh:4,c=3,x=2"),
+            ("dragonfly:p=2,a=4,h=2,global=100", "dragonfly:2"),
+            ("dragonfly:h=2,a=4,p=2,g=9,local=3", "dragonfly:2,3,100"),
+            ("dragonfly:p=1,a=3,h=1", "dragonfly:p=1,a=3,h=1,g=4"),
+        ] {
+            assert_eq!(s.parse::<AnyTopology>().unwrap().to_string(), shown);
         }
         for s in
             ["8x8", "torus:0x3", "torus:2x2x2x2x2x2x2", "fat-tree:8", "fat-tree:1,3", "mesh:9999", "torus:4096x4096x2"]
@@ -310,6 +339,14 @@ mod tests {
             ("fat-tree:2", "write fat-tree:ARITY,LEVELS"),
             ("torus:4096x4096x2", "33554432 nodes"),
             ("dragonfly:17", "1 to 16"),
+            ("torus:4x4,c=0", "give c = 1 to 60"),
+            ("torus:4x4,c=4,x=16", "give x = 1 to 15"),
+            ("mesh:4x4,c=2,c=2", "c is given twice"),
+            ("mesh:4x4,k=2", "write mesh:4x4[,c=ENDPOINTS][,x=LINKS]"),
+            ("dragonfly:p=4,a=8,h=4,g=34", "give 2 to 33"),
+            ("dragonfly:p=4,a=8", "write dragonfly:K[,LOCAL,GLOBAL] or p=N,a=N,h=N"),
+            ("dragonfly:p=0,a=8,h=1", "at least 1 of each"),
+            ("dragonfly:p=20,a=40,h=20", "79 ports"),
             ("dragonfly:2,0,1", "1 to 250 cycles"),
             ("hyperx:4x4", "SIZES,ENDPOINTS"),
             ("hyperx:60,6", "65 ports"),

@@ -3,7 +3,7 @@
 //! one between endpoints of a leaf stays there.
 
 use super::contract::{Cell, Class, End, Hop, PORTS_MAX, RouteState, Routing, Topology, Written, check_nodes};
-use super::layout::{Layout, LayoutKind};
+use super::layout::Layout;
 use angara_fabric::rng;
 use std::fmt;
 
@@ -95,7 +95,7 @@ impl Topology for Clos {
         Routing::Nca
     }
     fn layout(&self) -> Layout {
-        Layout { sizes: vec![self.endpoints, self.leaves], kind: LayoutKind::Tree }
+        Layout::levels(vec![self.endpoints, self.leaves])
     }
     fn router_name(&self, router: u32) -> String {
         match router.checked_sub(self.leaves) {

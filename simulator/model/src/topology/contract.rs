@@ -329,6 +329,34 @@ pub trait Written: Topology + fmt::Display + Sized {
     }
 }
 
+/// The numbers of `NAME=NUMBER,…`; None for each that is left out.
+///
+/// # Errors
+/// A name that is given twice; an empty text if one is unknown, or its value no number.
+pub(super) fn settings<const N: usize>(text: &str, names: [&str; N]) -> Result<[Option<u16>; N], String> {
+    let mut numbers = [None; N];
+    for word in text.split(',') {
+        let (name, number) = word.split_once('=').ok_or_else(String::new)?;
+        let place = names.iter().position(|n| *n == name).ok_or_else(String::new)?;
+        if numbers[place].replace(number.parse().map_err(|_| String::new())?).is_some() {
+            return Err(format!("{name} is given twice; give it once"));
+        }
+    }
+    Ok(numbers)
+}
+
+/// A packet's lot, the upper 14 bits of its random word: it says which of several links it takes, wherever it is.
+#[inline(always)]
+pub(super) fn lot(word: u64) -> u64 {
+    word >> 50
+}
+
+/// Which of `links` links a packet takes at a place.
+#[inline(always)]
+pub(super) fn among(lot: u64, place: u32, links: u32) -> u32 {
+    rng::below(rng::mix(lot << 32 | u64::from(place)), links.into()) as u32
+}
+
 /// Why a topology was refused.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("topology `{text}`: {why}")]

@@ -1,25 +1,36 @@
-//! Dragonfly: groups of routers that are joined completely, and a link between every two groups.
+//! Dragonfly: groups of routers that are joined completely, and a link or several between every two groups.
 
 use super::contract::{
-    Class, Classes, Comparison, DELAY_MAX, End, Hop, Outputs, Route, RouteState, Routing, Topology, Written,
+    Class, Classes, Comparison, DELAY_MAX, End, Hop, Outputs, PORTS_MAX, Route, RouteState, Routing, Topology, Written,
+    among, check_nodes, lot, settings,
 };
-use super::layout::{Layout, LayoutKind};
+use super::layout::Layout;
 use angara_fabric::rng;
 use std::fmt;
 use std::ops::Range;
 
-/// Most endpoints of a router: it has four times as many ports, less one.
+/// Most endpoints of a router of the short form: it has four times as many ports, less one.
 const ENDPOINTS_MAX: u8 = 16;
 /// Flits by which UGAL prefers the shortest way unless told otherwise: BookSim's.
 const THRESHOLD: u16 = 30;
+/// Cycles of a link within a group, and between groups, unless given.
+const LOCAL: u16 = 10;
+const GLOBAL: u16 = 100;
 
-/// Router r of group r / (2·p) has endpoints at ports 0..p, the other routers of its group at ports p..3p−1 in
-/// ascending order, and p links to other groups at the ports that follow. Link o = p·i + m of a group, the m-th of
-/// its router i, leads to the o-th of the other groups in ascending order.
+/// Router r of group r / a has endpoints at ports 0..p, the other routers of its group at ports p..p+a−1 in
+/// ascending order, and h links to other groups at the ports that follow. Link o = h·i + m of a group is the m-th of
+/// its router i. The links go round the other groups in ascending order, as often as there are enough for all; what is
+/// left leads to the nearest groups by number, in turn the j-th above and the j-th below, the last one half way round.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Dragonfly {
-    /// Endpoints of a router, and links to other groups.
+    /// Endpoints of a router.
     p: u32,
+    /// Routers of a group.
+    a: u32,
+    /// Links of a router to other groups.
+    h: u32,
+    /// Groups.
+    g: u32,
     /// Cycles of a link within a group.
     local: u8,
     /// Cycles of a link between groups.
@@ -43,7 +54,9 @@ enum Phase {
 }
 
 /// Bits of [`RouteState::lo`] for the destination; the group of the detour follows.
-const DESTINATION: u32 = 32;
+const DESTINATION: u32 = 24;
+/// Where the packet's lot begins.
+const LOT: u32 = 40;
 /// Where the phase begins.
 const PHASE: u32 = 56;
 
@@ -61,11 +74,15 @@ fn enter(route: &mut RouteState, phase: Phase) {
 }
 
 fn detour(route: &RouteState) -> u32 {
-    (route.lo >> DESTINATION) as u32 & 0xff_ffff
+    (route.lo >> DESTINATION) as u32 & 0xffff
+}
+
+fn destination(route: &RouteState) -> u32 {
+    route.lo as u32 & ((1 << DESTINATION) - 1)
 }
 
 impl Dragonfly {
-    /// A network with `p` endpoints per router, and links of N cycles.
+    /// A balanced network of the largest size with `p` endpoints per router, and links of N cycles.
     ///
     /// # Errors
     /// Which numbers are possible.
@@ -73,21 +90,82 @@ impl Dragonfly {
         if !(1..=ENDPOINTS_MAX).contains(&p) {
             return Err(format!("{p} endpoints per router; give 1 to {ENDPOINTS_MAX}"));
         }
-        if ![local, global].iter().all(|cycles| (1..=DELAY_MAX).contains(cycles)) {
-            return Err(format!("links take 1 to {DELAY_MAX} cycles"));
+        let [k, local, global] = [p, local, global].map(u16::from);
+        Dragonfly::with([k, 2 * k, k, 2 * k * k + 1], [local, global])
+    }
+    /// A network with p endpoints per router, a routers per group, h links per router to other groups, and g groups;
+    /// links within and between groups take N cycles.
+    ///
+    /// # Errors
+    /// Which numbers are possible.
+    pub fn with([p, a, h, g]: [u16; 4], [local, global]: [u16; 2]) -> Result<Dragonfly, String> {
+        let [p, a, h, g] = [p, a, h, g].map(u32::from);
+        if p == 0 || a == 0 || h == 0 {
+            return Err(format!("p = {p}, a = {a}, h = {h}; give at least 1 of each"));
         }
-        Ok(Dragonfly { p: p.into(), local, global, routing: Routing::Minimal, threshold: THRESHOLD })
+        let ports = p + a - 1 + h;
+        if ports > PORTS_MAX as u32 {
+            return Err(format!("{ports} ports (p + a - 1 + h); a router has at most {PORTS_MAX}"));
+        }
+        if !(2..=a * h + 1).contains(&g) {
+            return Err(format!("g = {g} groups of a·h = {} links to others; give 2 to {}", a * h, a * h + 1));
+        }
+        check_nodes(u64::from(p) * u64::from(a) * u64::from(g))?;
+        let cycles = |n: u16| {
+            let n = u8::try_from(n).ok().filter(|cycles| (1..=DELAY_MAX).contains(cycles));
+            n.ok_or_else(|| format!("links take 1 to {DELAY_MAX} cycles"))
+        };
+        let (local, global) = (cycles(local)?, cycles(global)?);
+        Ok(Dragonfly { p, a, h, g, local, global, routing: Routing::Minimal, threshold: THRESHOLD })
+    }
+    /// The short form says everything.
+    fn is_balanced(&self) -> bool {
+        let p = self.p;
+        p <= u32::from(ENDPOINTS_MAX) && (self.a, self.h, self.g) == (2 * p, p, 2 * p * p + 1)
     }
     /// Routers of a group.
     fn group(&self) -> u32 {
-        2 * self.p
+        self.a
     }
     fn groups(&self) -> u32 {
-        self.group() * self.p + 1
+        self.g
+    }
+    /// Links from every group to every other, and links of a group beyond these.
+    fn rounds(&self) -> (u32, u32) {
+        let (links, others) = (self.a * self.h, self.g - 1);
+        (links / others, links % others)
+    }
+    /// The group that link `link` of group `from` leads to, and the number that it has there.
+    fn over(&self, from: u32, link: u32) -> Option<(u32, u32)> {
+        let (others, (rounds, more)) = (self.g - 1, self.rounds());
+        let (round, nth) = (link / others, link % others);
+        let to = match nth {
+            _ if round < rounds => nth + u32::from(nth >= from),
+            _ if nth + 1 == more && more % 2 == 1 => match self.g.is_multiple_of(2) {
+                true => (from + self.g / 2) % self.g,
+                false => return None,
+            },
+            _ if nth.is_multiple_of(2) => (from + nth / 2 + 1) % self.g,
+            _ => (from + self.g - nth / 2 - 1) % self.g,
+        };
+        let back = if round < rounds { round * others + from - u32::from(from > to) } else { self.beyond(to, from)? };
+        Some((to, back))
+    }
+    /// The link of group `from` to group `to` beyond those that all pairs have.
+    fn beyond(&self, from: u32, to: u32) -> Option<u32> {
+        let (rounds, more) = self.rounds();
+        let (above, first) = ((to + self.g - from) % self.g, rounds * (self.g - 1));
+        let below = self.g - above;
+        match more / 2 {
+            pairs if above <= pairs => Some(first + 2 * (above - 1)),
+            pairs if below <= pairs => Some(first + 2 * (below - 1) + 1),
+            _ if more % 2 == 1 && above == below => Some(first + more - 1),
+            _ => None,
+        }
     }
     /// The group of an endpoint.
     fn home(&self, endpoint: u32) -> u32 {
-        endpoint / (self.p * self.group())
+        endpoint / (self.p * self.a)
     }
     /// The first port to another group.
     fn first_global(&self) -> u32 {
@@ -97,15 +175,27 @@ impl Dragonfly {
     fn local_port(&self, from: u32, to: u32) -> u32 {
         self.p + to - u32::from(to > from)
     }
-    /// The router of group `from`, and its port, whose link leads to group `to`.
-    fn exit(&self, from: u32, to: u32) -> (u32, u32) {
-        let link = to - u32::from(to > from);
-        (link / self.p, self.first_global() + link % self.p)
+    /// The router of group `from`, and its port, whose link a packet takes to group `to`.
+    fn exit(&self, from: u32, to: u32, route: &RouteState) -> (u32, u32) {
+        let (others, nth) = (self.g - 1, to - u32::from(to > from));
+        // Without a short cut for one link, every hop would pay for those of other networks.
+        let link = match self.rounds() {
+            (1, 0) => nth,
+            (rounds, _) => {
+                let beyond = self.beyond(from, to);
+                let lot = route.lo >> LOT & 0xffff;
+                match among(lot, from, rounds + u32::from(beyond.is_some())) {
+                    round if round < rounds => round * others + nth,
+                    _ => beyond.expect("the last one"),
+                }
+            }
+        };
+        (link / self.h, self.first_global() + link % self.h)
     }
     /// The port at `router` by which a packet gets nearer to another group.
-    fn port_to(&self, router: u32, to: u32) -> u32 {
+    fn port_to(&self, router: u32, to: u32, route: &RouteState) -> u32 {
         let (group, at) = (router / self.group(), router % self.group());
-        let (exit, port) = self.exit(group, to);
+        let (exit, port) = self.exit(group, to, route);
         if at == exit { port } else { self.local_port(at, exit) }
     }
     /// The first phase of a packet's way to another group.
@@ -130,28 +220,35 @@ impl Dragonfly {
     /// Draws the group of a detour. False if it is that of the source or of the destination.
     fn draw(&self, route: &mut RouteState, from: u32, to: u32) -> bool {
         let by = rng::below(route.advance(), self.groups().into()) as u32;
-        route.lo = route.lo & !(0xff_ffff << DESTINATION) | u64::from(by) << DESTINATION;
+        route.lo = route.lo & !(0xffff << DESTINATION) | u64::from(by) << DESTINATION;
         by != from && by != to
     }
     /// Whether a packet at `router` gets to its destination sooner by the detour drawn: twice its queue is shorter than
     /// that of the shortest way by more than a threshold.
     fn is_shorter(&self, router: u32, route: &RouteState, outputs: &impl Outputs) -> bool {
-        let queue = |to: u32| match self.exit(router / self.group(), to) {
+        let queue = |to: u32| match self.exit(router / self.group(), to, route) {
             (exit, port) if self.routing == Routing::UgalG => {
                 outputs.bound(router / self.group() * self.group() + exit, port as u8)
             }
-            _ => outputs.used(self.port_to(router, to) as u8),
+            _ => outputs.used(self.port_to(router, to, route) as u8),
         };
-        queue(self.home(route.lo as u32)) > 2 * queue(detour(route)) + u32::from(self.threshold)
+        queue(self.home(destination(route))) > 2 * queue(detour(route)) + u32::from(self.threshold)
     }
 }
 
 impl Written for Dragonfly {
-    const FORMS: &'static [(&'static str, &'static str)] = &[("dragonfly", "K[,LOCAL,GLOBAL]")];
+    const FORMS: &'static [(&'static str, &'static str)] =
+        &[("dragonfly", "K[,LOCAL,GLOBAL] or p=N,a=N,h=N[,g=N][,local=N][,global=N]")];
     fn read(_kind: &str, rest: &str) -> Result<Dragonfly, String> {
+        if rest.contains('=') {
+            let [p, a, h, g, local, global] = settings(rest, ["p", "a", "h", "g", "local", "global"])?;
+            let (Some(p), Some(a), Some(h)) = (p, a, h) else { return Err(String::new()) };
+            let g = g.unwrap_or(a.saturating_mul(h).saturating_add(1));
+            return Dragonfly::with([p, a, h, g], [local.unwrap_or(LOCAL), global.unwrap_or(GLOBAL)]);
+        }
         let numbers: Option<Vec<u8>> = rest.split(',').map(|n| n.parse().ok()).collect();
         match numbers.as_deref() {
-            Some(&[p]) => Dragonfly::new(p, 10, 100),
+            Some(&[p]) => Dragonfly::new(p, LOCAL as u8, GLOBAL as u8),
             Some(&[p, local, global]) => Dragonfly::new(p, local, global),
             _ => Err(String::new()),
         }
@@ -171,9 +268,15 @@ impl Written for Dragonfly {
 
 impl fmt::Display for Dragonfly {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.local, self.global) {
-            (10, 100) => write!(f, "dragonfly:{}", self.p),
-            (local, global) => write!(f, "dragonfly:{},{local},{global}", self.p),
+        let cycles = (u16::from(self.local), u16::from(self.global));
+        match (self.is_balanced(), cycles) {
+            (true, (LOCAL, GLOBAL)) => write!(f, "dragonfly:{}", self.p),
+            (true, (local, global)) => write!(f, "dragonfly:{},{local},{global}", self.p),
+            (false, (local, global)) => {
+                write!(f, "dragonfly:p={},a={},h={},g={}", self.p, self.a, self.h, self.g)?;
+                let given = [("local", local, LOCAL), ("global", global, GLOBAL)];
+                given.iter().filter(|(_, n, own)| n != own).try_for_each(|(name, n, _)| write!(f, ",{name}={n}"))
+            }
         }
     }
 }
@@ -186,7 +289,7 @@ impl Topology for Dragonfly {
         (self.group() * self.groups()) as usize
     }
     fn ports(&self) -> usize {
-        (self.first_global() + self.p) as usize
+        (self.first_global() + self.h) as usize
     }
     fn output(&self, router: u32, port: u8) -> End {
         let (group, at, port) = (router / self.group(), router % self.group(), u32::from(port));
@@ -198,11 +301,9 @@ impl Topology for Dragonfly {
                 let to = port - self.p + u32::from(port - self.p >= at);
                 (group, to, self.local_port(to, at))
             }
-            Some(m) if m < self.p => {
-                let link = at * self.p + m;
-                let to = link + u32::from(link >= group);
-                let (router, port) = self.exit(to, group);
-                (to, router, port)
+            Some(m) if m < self.h => {
+                let Some((to, back)) = self.over(group, at * self.h + m) else { return End::Open };
+                (to, back / self.h, self.first_global() + back % self.h)
             }
             Some(_) => return End::Open,
         };
@@ -212,7 +313,7 @@ impl Topology for Dragonfly {
         (endpoint / self.p, (endpoint % self.p) as u8)
     }
     fn start(&self, src: u32, dst: u32, random: u64) -> RouteState {
-        let mut route = RouteState { lo: dst.into(), hi: random };
+        let mut route = RouteState { lo: u64::from(dst) | lot(random) << LOT, hi: random };
         let (from, to) = (self.home(src), self.home(dst));
         let first = match self.first() {
             Phase::Towards => Phase::Towards,
@@ -225,7 +326,7 @@ impl Topology for Dragonfly {
     }
     #[inline(always)]
     fn next(&self, router: u32, route: &mut RouteState) -> Hop {
-        let dst = route.lo as u32;
+        let dst = destination(route);
         let (home, port) = self.attach(dst);
         if router == home {
             return Hop { port, class: self.class(phase(route)) };
@@ -235,9 +336,9 @@ impl Topology for Dragonfly {
             enter(route, Phase::Towards);
         }
         let port = match phase(route) {
-            Phase::Detour => self.port_to(router, detour(route)),
+            Phase::Detour => self.port_to(router, detour(route), route),
             _ if group == to => self.local_port(router % self.group(), home % self.group()),
-            _ => self.port_to(router, to),
+            _ => self.port_to(router, to, route),
         };
         if matches!(phase(route), Phase::Undecided | Phase::Towards) && port >= self.first_global() {
             enter(route, Phase::There);
@@ -280,7 +381,7 @@ impl Topology for Dragonfly {
         if u32::from(port) < self.first_global() { "links within groups" } else { "links between groups" }
     }
     fn layout(&self) -> Layout {
-        Layout { sizes: vec![self.p, self.group(), self.groups()], kind: LayoutKind::Tree }
+        Layout::levels(vec![self.p, self.group(), self.groups()])
     }
     fn router_name(&self, router: u32) -> String {
         format!("router {} of group {}", router % self.group(), router / self.group())
@@ -309,7 +410,7 @@ impl Route for Dragonfly {
                 enter(route, Phase::Towards);
             }
             Phase::Undecided => {
-                let (from, to) = (router / self.group(), self.home(route.lo as u32));
+                let (from, to) = (router / self.group(), self.home(destination(route)));
                 if self.draw(route, from, to) && self.is_shorter(router, route, outputs) {
                     enter(route, Phase::Detour);
                 }

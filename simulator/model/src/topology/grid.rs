@@ -1,7 +1,8 @@
 //! Torus and mesh of up to six dimensions, with dimension-order routes.
 
 use super::contract::{
-    Cell, Class, Classes, DIMS_MAX, End, Hop, Options, Route, RouteState, Routing, Topology, Written, check_nodes,
+    Cell, Class, Classes, DIMS_MAX, End, Hop, Options, PORTS_MAX, Route, RouteState, Routing, Topology, Written, among,
+    check_nodes, lot, settings,
 };
 use super::layout::Layout;
 use std::fmt;
@@ -10,12 +11,17 @@ use std::fmt;
 const AXES: [char; DIMS_MAX] = ['X', 'Y', 'Z', 'W', 'V', 'U'];
 
 /// Torus or mesh. Node ids count with X fastest. Port 2d leads towards larger coordinates of
-/// dimension d, port 2d+1 towards smaller ones, the last port to the node's endpoint.
+/// dimension d, port 2d+1 towards smaller ones. With several links in every direction, the l-th link of port p is
+/// port 2n·l + p, n being the number of dimensions. The last ports lead to the node's endpoints.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Grid {
     dims: Vec<u16>,
     strides: Vec<u32>,
     wrap: bool,
+    /// Endpoints of a router.
+    endpoints: u32,
+    /// Parallel links in every direction.
+    links: u32,
     /// Packets choose among all shortest ways.
     adaptive: bool,
 }
@@ -23,7 +29,11 @@ pub struct Grid {
 /// Bits of `RouteState::hi` from here on: dimension d travels in the upper class.
 const UPPER_SHIFT: u32 = 32;
 /// Bits of `RouteState::hi` from here on: dimension d travels towards minus.
-const MINUS_SHIFT: u32 = 40;
+const MINUS_SHIFT: u32 = 38;
+/// Bits of `RouteState::hi` from here on: the destination's number at its router, below [`PORTS_MAX`].
+const SLOT_SHIFT: u32 = 44;
+/// Bits of `RouteState::hi` from here on: the packet's lot.
+const LOT_SHIFT: u32 = 50;
 
 impl Grid {
     /// A torus (`wrap`) or mesh of these sizes, X first.
@@ -31,17 +41,36 @@ impl Grid {
     /// # Errors
     /// Which sizes are possible.
     pub fn new(dims: &[u16], wrap: bool) -> Result<Grid, String> {
+        Grid::with(dims, wrap, 1, 1)
+    }
+    /// The same with N endpoints per router and N parallel links in every direction.
+    ///
+    /// # Errors
+    /// Which sizes and numbers are possible.
+    pub fn with(dims: &[u16], wrap: bool, endpoints: u16, links: u16) -> Result<Grid, String> {
         if !(1..=DIMS_MAX).contains(&dims.len()) || dims.iter().any(|d| !(1..=4096).contains(d)) {
             return Err(format!("give 1 to {DIMS_MAX} sizes, each from 1 to 4096"));
         }
-        check_nodes(dims.iter().fold(1, |nodes: u64, &d| nodes.saturating_mul(d.into())))?;
+        let most = PORTS_MAX - 2 * dims.len();
+        if !(1..=most).contains(&endpoints.into()) {
+            return Err(format!("{endpoints} endpoints per router; give c = 1 to {most}"));
+        }
+        let most = (PORTS_MAX - usize::from(endpoints)) / (2 * dims.len());
+        if !(1..=most).contains(&links.into()) {
+            return Err(format!(
+                "{links} links in every direction and {endpoints} endpoints per router; a router has at most {PORTS_MAX} \
+                 ports: give x = 1 to {most}"
+            ));
+        }
+        check_nodes(dims.iter().fold(endpoints.into(), |nodes: u64, &d| nodes.saturating_mul(d.into())))?;
         let mut strides = Vec::with_capacity(dims.len());
         let mut stride = 1u32;
         for &d in dims {
             strides.push(stride);
             stride *= d as u32;
         }
-        Ok(Grid { dims: dims.to_vec(), strides, wrap, adaptive: false })
+        let (endpoints, links) = (endpoints.into(), links.into());
+        Ok(Grid { dims: dims.to_vec(), strides, wrap, endpoints, links, adaptive: false })
     }
     /// Sizes of the dimensions, X first.
     pub fn dims(&self) -> &[u16] {
@@ -50,6 +79,20 @@ impl Grid {
     /// The links of every dimension close to rings: a torus.
     pub fn wraps(&self) -> bool {
         self.wrap
+    }
+    /// A router has one endpoint, and one link in every direction, as the chip has.
+    pub fn is_plain(&self) -> bool {
+        (self.endpoints, self.links) == (1, 1)
+    }
+    /// Ports that lead to other routers.
+    fn link_ports(&self) -> u32 {
+        2 * self.dims.len() as u32 * self.links
+    }
+    /// The port of a packet's link at `router` in a direction.
+    #[inline(always)]
+    fn port(&self, router: u32, direction: u32, route: &RouteState) -> u8 {
+        let link = if self.links == 1 { 0 } else { among(route.hi >> LOT_SHIFT, router, self.links) };
+        (2 * self.dims.len() as u32 * link + direction) as u8
     }
     /// Number of dimensions.
     pub fn ndims(&self) -> usize {
@@ -100,10 +143,13 @@ impl Grid {
 }
 
 impl Written for Grid {
-    const FORMS: &'static [(&'static str, &'static str)] = &[("torus", "8x8x8"), ("mesh", "4x4 (one to six sizes)")];
+    const FORMS: &'static [(&'static str, &'static str)] =
+        &[("torus", "8x8x8[,c=ENDPOINTS][,x=LINKS]"), ("mesh", "4x4[,c=ENDPOINTS][,x=LINKS] (one to six sizes)")];
     fn read(kind: &str, rest: &str) -> Result<Grid, String> {
-        let dims: Result<Vec<u16>, _> = rest.split('x').map(str::parse).collect();
-        Grid::new(&dims.map_err(|_| String::new())?, kind == "torus")
+        let (sizes, more) = rest.split_once(',').map_or((rest, None), |(sizes, more)| (sizes, Some(more)));
+        let dims: Result<Vec<u16>, _> = sizes.split('x').map(str::parse).collect();
+        let [endpoints, links] = more.map_or(Ok([None; 2]), |more| settings(more, ["c", "x"]))?;
+        Grid::with(&dims.map_err(|_| String::new())?, kind == "torus", endpoints.unwrap_or(1), links.unwrap_or(1))
     }
     fn with_routing(&self, routing: Routing) -> Result<Grid, String> {
         match routing {
@@ -116,33 +162,39 @@ impl Written for Grid {
 impl fmt::Display for Grid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sizes = self.dims.iter().map(u16::to_string).collect::<Vec<_>>().join("x");
-        write!(f, "{}:{sizes}", if self.wrap { "torus" } else { "mesh" })
+        write!(f, "{}:{sizes}", if self.wrap { "torus" } else { "mesh" })?;
+        for (name, number) in [("c", self.endpoints), ("x", self.links)].into_iter().filter(|(_, n)| *n > 1) {
+            write!(f, ",{name}={number}")?;
+        }
+        Ok(())
     }
 }
 
 impl Topology for Grid {
     fn endpoints(&self) -> usize {
-        self.dims.iter().map(|&d| d as usize).product()
+        self.routers() * self.endpoints as usize
     }
     fn routers(&self) -> usize {
-        self.endpoints()
+        self.dims.iter().map(|&d| d as usize).product()
     }
     fn ports(&self) -> usize {
-        2 * self.dims.len() + 1
+        (self.link_ports() + self.endpoints) as usize
     }
     fn output(&self, router: u32, port: u8) -> End {
-        if port as usize == 2 * self.dims.len() {
-            return End::Endpoint(router);
+        if let Some(slot) = u32::from(port).checked_sub(self.link_ports()) {
+            return End::Endpoint(router * self.endpoints + slot);
         }
         // A packet sent through port 2d arrives at port 2d+1, where the way back begins.
-        self.neighbour(router, port).map_or(End::Open, |to| End::Router { router: to, port: port ^ 1 })
+        let to = self.neighbour(router, port % (2 * self.dims.len()) as u8);
+        to.map_or(End::Open, |to| End::Router { router: to, port: port ^ 1 })
     }
     fn attach(&self, endpoint: u32) -> (u32, u8) {
-        (endpoint, 2 * self.dims.len() as u8)
+        (endpoint / self.endpoints, (self.link_ports() + endpoint % self.endpoints) as u8)
     }
     fn start(&self, src: u32, dst: u32, random: u64) -> RouteState {
-        let mut route = RouteState::default();
-        let (mut from_left, mut to_left) = (src, dst);
+        let slot = u64::from(dst % self.endpoints);
+        let mut route = RouteState { lo: 0, hi: lot(random) << LOT_SHIFT | slot << SLOT_SHIFT };
+        let (mut from_left, mut to_left) = (src / self.endpoints, dst / self.endpoints);
         for (d, &size) in self.dims.iter().enumerate() {
             let size = size as u32;
             let (from, to) = (from_left % size, to_left % size);
@@ -163,7 +215,7 @@ impl Topology for Grid {
         route
     }
     #[inline(always)]
-    fn next(&self, _router: u32, route: &mut RouteState) -> Hop {
+    fn next(&self, router: u32, route: &mut RouteState) -> Hop {
         let d = if route.lo != 0 {
             let d = route.lo.trailing_zeros() / 16;
             route.lo -= 1 << (16 * d);
@@ -173,7 +225,8 @@ impl Topology for Grid {
             route.hi -= 1 << (16 * d);
             4 + d
         } else {
-            return Hop { port: 2 * self.dims.len() as u8, class: Class::Any };
+            let slot = (route.hi >> SLOT_SHIFT) as u32 % PORTS_MAX as u32;
+            return Hop { port: (self.link_ports() + slot) as u8, class: Class::Any };
         };
         let bits = route.hi >> d;
         let class = match (self.wrap, bits >> UPPER_SHIFT & 1) {
@@ -181,7 +234,7 @@ impl Topology for Grid {
             (true, 0) => Class::Lower,
             (true, _) => Class::Upper,
         };
-        Hop { port: (2 * d) as u8 | (bits >> MINUS_SHIFT & 1) as u8, class }
+        Hop { port: self.port(router, 2 * d | (bits >> MINUS_SHIFT & 1) as u32, route), class }
     }
     fn classes(&self) -> Classes {
         match (self.wrap && self.dims.iter().any(|&d| d > 1), self.adaptive) {
@@ -195,16 +248,23 @@ impl Topology for Grid {
     }
     fn layout(&self) -> Layout {
         let sizes: Vec<u32> = self.dims.iter().map(|&d| u32::from(d)).collect();
-        if self.wrap { Layout::torus(&sizes) } else { Layout::mesh(&sizes) }
+        let places = if self.wrap { Layout::torus(&sizes) } else { Layout::mesh(&sizes) };
+        places.with_endpoints(self.endpoints)
     }
     fn router_name(&self, router: u32) -> String {
         let digits: Vec<String> = (0..self.ndims()).map(|d| self.coordinate(router, d).to_string()).collect();
         format!("({})", digits.join(","))
     }
     fn port_name(&self, port: u8) -> String {
-        match AXES[..self.ndims()].get(usize::from(port) / 2) {
-            Some(axis) => format!("{}{axis}", if port.is_multiple_of(2) { '+' } else { '-' }),
-            None => "node".into(),
+        let numbered = |name: String, number: u32, of: u32| if of == 1 { name } else { format!("{name} {number}") };
+        match u32::from(port).checked_sub(self.link_ports()) {
+            Some(slot) => numbered("node".into(), slot, self.endpoints),
+            None => {
+                let (link, direction) =
+                    (usize::from(port) / (2 * self.ndims()), usize::from(port) % (2 * self.ndims()));
+                let sign = if direction.is_multiple_of(2) { '+' } else { '-' };
+                numbered(format!("{sign}{}", AXES[direction / 2]), link as u32, self.links)
+            }
         }
     }
     /// A panel per direction. Every node is a cell in planes X by Y, the planes side by side along Z and below each
@@ -214,9 +274,10 @@ impl Topology for Grid {
         let digit = |d: usize| if d < self.ndims() { self.coordinate(router, d) as usize } else { 0 };
         let down = self.strides.get(3).map_or(0, |stride| (router / stride) as usize);
         let planes_down = (3..self.ndims()).map(size).product::<usize>();
-        let title = match usize::from(port) < 2 * self.ndims() {
-            true => format!("{} links", self.port_name(port)),
-            false => "to nodes".into(),
+        let title = match u32::from(port).checked_sub(self.link_ports()) {
+            None => format!("{} links", self.port_name(port)),
+            Some(_) if self.endpoints == 1 => "to nodes".into(),
+            Some(slot) => format!("to nodes {slot}"),
         };
         Cell {
             panel: (port.into(), 0),
@@ -236,7 +297,10 @@ impl Route for Grid {
         for d in 0..self.ndims() {
             let lanes = if d < 4 { route.lo } else { route.hi };
             if lanes >> (16 * (d & 3)) & 0xffff != 0 {
-                ports |= 1 << (2 * d + usize::from(route.hi >> d >> MINUS_SHIFT & 1 != 0));
+                let direction = 2 * d + usize::from(route.hi >> d >> MINUS_SHIFT & 1 != 0);
+                for link in 0..self.links as usize {
+                    ports |= 1 << (2 * self.ndims() * link + direction);
+                }
             }
         }
         let mut escape = self.next(router, &mut route.clone());
@@ -246,8 +310,8 @@ impl Route for Grid {
         Options { ports, escape }
     }
     fn came(&self, input: u8, route: &mut RouteState) {
-        let d = usize::from(input) / 2;
-        if d < self.ndims() {
+        if u32::from(input) < self.link_ports() {
+            let d = usize::from(input) % (2 * self.ndims()) / 2;
             let lanes = if d < 4 { &mut route.lo } else { &mut route.hi };
             *lanes -= 1 << (16 * (d & 3));
         }
@@ -265,6 +329,9 @@ mod tests {
             (torus.router_name(23), torus.port_name(3), torus.port_name(8)),
             ("(3,2,1,0)".into(), "-Y".into(), "node".into())
         );
+        let wide = Grid::with(&[4, 3], false, 3, 2).unwrap();
+        assert_eq!([3, 4, 10].map(|port| wide.port_name(port)), ["-Y 0", "+X 1", "node 2"]);
+        assert_eq!([4, 10].map(|port| wide.cell(0, port).title), ["+X 1 links", "to nodes 2"]);
         let cell = torus.cell(47, 0);
         assert_eq!((cell.title.as_str(), cell.columns, cell.rows, cell.column, cell.row), ("+X links", 9, 7, 8, 6));
     }

@@ -4,7 +4,7 @@ use super::contract::{
     Class, Classes, Comparison, DIMS_MAX, End, Hop, Options, Outputs, PORTS_MAX, Route, RouteState, Routing, Topology,
     Written, check_nodes,
 };
-use super::layout::{Layout, LayoutKind};
+use super::layout::Layout;
 use angara_fabric::rng;
 use std::fmt;
 
@@ -198,7 +198,7 @@ impl Topology for HyperX {
     }
     fn layout(&self) -> Layout {
         let sizes = std::iter::once(self.endpoints).chain(self.sizes().iter().copied()).collect();
-        Layout { sizes, kind: LayoutKind::Tree }
+        Layout::levels(sizes)
     }
     fn port_name(&self, port: u8) -> String {
         let Some(mut link) = u32::from(port).checked_sub(self.endpoints) else { return format!("endpoint {port}") };

@@ -367,7 +367,7 @@ proptest! {
     #[test]
     fn adaptive_packets_agree_with_the_oracle(
         text in prop_oneof![
-            3 => oracle::grid_shape(),
+            3 => oracle::generic::grid::shapes(),
             1 => prop::sample::select(vec!["hyperx:4x3,2", "hyperx:2x3x3,1", "hyperx:5,3"]).prop_map(String::from),
         ],
         more_vcs in prop_oneof![0u8..4, 0..=VCS_MAX - 4],
@@ -392,7 +392,10 @@ proptest! {
     /// Most packets go to the next group: a decision by queues is worth something.
     #[test]
     fn dragonflies_agree_with_the_oracle(
-        (p, local, global) in (1u16..3, 1u16..8, 1u16..20),
+        text in prop_oneof![
+            (1u16..3, 1u16..8, 1u16..20).prop_map(|(p, local, global)| format!("{p},{local},{global}")),
+            dragonfly::general(),
+        ],
         (way, routing) in dragonfly_way(),
         more_vcs in prop_oneof![0u8..4, 0..=VCS_MAX - 4],
         threshold in prop::sample::select(vec![30u16, 0, 3, 100]),
@@ -402,7 +405,6 @@ proptest! {
         load in 1u64..24,
         seed in any::<u64>(),
     ) {
-        let text = format!("{p},{local},{global}");
         let shape = format!("dragonfly:{text}").parse::<AnyTopology>().unwrap().with_routing(routing).unwrap();
         let shape = shape.with_threshold(threshold).unwrap_or(shape);
         let vcs = shape.classes().count() as u8 + more_vcs;
@@ -410,10 +412,11 @@ proptest! {
         let buffer_flits = spare + longest as u16;
         let g = Generic { vcs, buffer_flits, packet_flits_max: longest as u16, cycle: 1000, switching, ..Generic::default() };
         let endpoints = shape.endpoints() as u64;
+        let sizes = shape.layout().sizes;
         let config = Setup { shape, profile: Profile::Generic(g), seed, faults: Vec::new(), sets: Vec::new() };
         let lengths: Vec<u64> = (1..=longest).collect();
         let mut sent = traffic(seed, endpoints, 15 * endpoints, &lengths, longest * 1000 * 6 / load, false);
-        let group = 2 * u32::from(p * p);
+        let group = sizes[0] * sizes[1];
         for s in sent.iter_mut().filter(|s| !mix(s.at).is_multiple_of(4)) {
             s.dst = (s.src / group * group + group + s.dst % group) % endpoints as u32;
         }

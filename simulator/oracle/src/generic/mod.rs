@@ -6,7 +6,7 @@ mod clos;
 pub mod dragonfly;
 mod express;
 pub mod graph;
-mod grid;
+pub mod grid;
 mod hyperx;
 mod kinds;
 pub(crate) mod net;

@@ -10,6 +10,8 @@ pub struct Packet {
     pub(crate) plus: Vec<bool>,
     pub(crate) upper: Vec<bool>,
     pub(crate) word: u64,
+    /// The upper 14 bits of its first word.
+    lot: u64,
     pub(crate) routers: u64,
     /// In a graph: a router to pass first, and whether a link down was taken.
     pub(crate) via: Option<usize>,
@@ -25,11 +27,16 @@ impl Packet {
             plus: Vec::new(),
             upper: Vec::new(),
             word,
+            lot: word >> 50,
             routers: 0,
             via: None,
             down: false,
             undecided: false,
         }
+    }
+    /// Which of `n` links it takes at router or group `place`.
+    pub(crate) fn one_of(&self, n: usize, place: usize) -> usize {
+        random::below(random::mix((self.lot << 32) + place as u64), n as u64) as usize
     }
     /// The next random number below `n`.
     pub(crate) fn draw(&mut self, n: usize) -> usize {

@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn shares_are_those_of_many_draws() {
-        let tree = Layout { sizes: vec![2, 2, 4], kind: LayoutKind::Tree };
+        let tree = Layout::levels(vec![2, 2, 4]);
         let flat =
             ["uniform", "others", "tornado", "hotspot:3,0.2,5,0.1", "local:2,0.7", "fftrow:4", "fftcol:4", "halo"];
         let on_mesh = flat.map(|text| (text, Layout::mesh(&[4, 4])));

@@ -39,7 +39,8 @@ fn sphere_sizes() {
 
 #[test]
 fn a_sphere_holds_exactly_what_is_near() {
-    for layout in [Layout::torus(&[5, 4, 2]), Layout::mesh(&[4, 5])] {
+    let shared = [Layout::torus(&[4, 3]).with_endpoints(3), Layout::mesh(&[3, 4]).with_endpoints(2)];
+    for layout in [Layout::torus(&[5, 4, 2]), Layout::mesh(&[4, 5])].into_iter().chain(shared) {
         for radius in 1..4 {
             let d = prepared(&format!("local:{radius},1"), &layout);
             for from in [0, 7, layout.endpoints() - 1] {
@@ -49,6 +50,17 @@ fn a_sphere_holds_exactly_what_is_near() {
             }
         }
     }
+}
+
+#[test]
+fn patterns_of_coordinates_keep_the_place_at_a_router() {
+    // Endpoint 4·(x + 8·y) + slot.
+    let layout = "torus:8x8,c=4".parse::<angara_model::AnyTopology>().unwrap().layout();
+    let from = 4 * (1 + 8 * 6) + 3;
+    for (pattern, x, y) in [("transpose", 6, 1), ("neighbor", 2, 7), ("tornado", 4, 1), ("opposite", 5, 2)] {
+        assert_eq!(to(pattern, &layout, from), 4 * (x + 8 * y) + 3, "{pattern}");
+    }
+    assert_eq!(chosen(&prepared("halo", &layout), from).len(), 3 + 4 * 4);
 }
 
 #[test]

@@ -7,6 +7,10 @@ fn no_topology_has_a_circle() {
         "torus:5x4x3",
         "torus:2x2x2",
         "torus:3x3",
+        "torus:4x3,c=2,x=2",
+        "mesh:3x3,x=3",
+        "dragonfly:p=1,a=3,h=3,g=4",
+        "dragonfly:p=1,a=2,h=3,g=4",
         "torus:6",
         "mesh:4x3x2",
         "fat-tree:2,4",
@@ -42,6 +46,9 @@ fn no_detours_wait_in_a_circle() {
         {
             let t = Dragonfly::new(p, 10, 100).unwrap().with_routing(routing).unwrap();
             assert_eq!(longest(&t), (hops, false), "{t} {routing:?}");
+            // Of several links between two groups a packet keeps to one.
+            let several = Dragonfly::with([1, 4, 2, 4], [1, 1]).unwrap().with_routing(routing).unwrap();
+            assert_eq!(longest(&several), (hops, false), "{several} {routing:?}");
         }
     }
     for (sizes, endpoints) in [(&[4, 4][..], 1), (&[3, 3, 3], 1), (&[5], 2)] {
@@ -54,7 +61,16 @@ fn no_detours_wait_in_a_circle() {
 
 #[test]
 fn no_escapes_wait_in_a_circle() {
-    for text in ["torus:6", "torus:5x4x3", "torus:2x2x2", "mesh:4x3x2", "mesh:1", "hyperx:4x3,2", "hyperx:3x3x3,1"] {
+    for text in [
+        "torus:6",
+        "torus:4x3,c=2,x=2",
+        "torus:5x4x3",
+        "torus:2x2x2",
+        "mesh:4x3x2",
+        "mesh:1",
+        "hyperx:4x3,2",
+        "hyperx:3x3x3,1",
+    ] {
         let topology: AnyTopology = text.parse().unwrap();
         let topology = topology.with_routing(Routing::Adaptive).unwrap();
         let circle = circle(topology.ways(), 24);
