@@ -57,7 +57,7 @@ const RUN: &[(&str, &str, &[&str])] = &[
     ("adaptive", "--topology fat-tree:4,2 --routing adaptive", &["routing is adaptive", "fat-tree:4,2 takes nca"]),
     ("dor", "--topology fat-tree:4,2 --routing dor", &["routing is dor", "fat-tree:4,2 takes nca"]),
     ("routing", "--routing shortest", &["shortest", "updown or table:FILE"]),
-    ("valiant", "--topology cayley:13:1,5 --routing valiant", &["routing is valiant", "cayley:13:1,5 takes minimal"]),
+    ("ugal", "--topology cayley:13:1,5 --routing ugal", &["routing is ugal", "cayley:13:1,5 takes minimal; any"]),
     (
         "graph-dor",
         "--topology random:8,3,1 --routing dor",
@@ -107,8 +107,8 @@ const RUN: &[(&str, &str, &[&str])] = &[
     ("fault", "--fault link", &["fault is link", "+X down"]),
     ("rate", "--error-rate x", &["corrupt=x", "corrupt=0.1%"]),
     ("rate-2", "--error-rate 200%", &["corrupt=200%"]),
-    ("generic-fault", "--router generic --error-rate 1%", &["error-rate is corrupt=1%", "use router angara"]),
-    ("tree-fault", "--topology fat-tree:4,2 --error-rate 1%", &["error-rate", "on a torus or mesh"]),
+    ("generic-fault", "--router generic --error-rate 1%", &["error-rate is 1%", "use router angara"]),
+    ("tree-fault", "--topology fat-tree:4,2 --error-rate 1%", &["error-rate is 1%", "use router angara"]),
     ("fault-dims", "--topology torus:2x2x2x2x2 --router angara --error-rate 1%", &["up to 4 sizes"]),
     (
         "chip-generic",

@@ -8,6 +8,8 @@ use crate::setup::{Profile, Setup, SetupError};
 use crate::waits::Waits;
 use angara_fabric::raw::{Delivery, Inconsistent, Injection, LinkLoad, Lost, Totals, TraceEvent};
 use angara_fabric::{Heard, Tick};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
@@ -26,6 +28,11 @@ pub struct Network {
     routers: usize,
     cycle: Tick,
     listener: Option<Listener>,
+    /// Endpoints whose routers are down; empty if none are.
+    down: Vec<bool>,
+    /// Packets from or to them, the earliest first, and how many there have been.
+    undeliverable: BinaryHeap<Reverse<Lost>>,
+    dropped: u64,
 }
 
 /// Endpoints of part `part` of `parts`.
@@ -69,7 +76,10 @@ impl Network {
             Crew::Threads(_) => 0..endpoints as u32,
             Crew::Processes(peers) => own_endpoints(config, peers.rank(), peers.count()),
         };
-        Ok(Network { engine, endpoints, own, routers, cycle, listener: None })
+        let down: Vec<bool> = (0..shape.endpoints() as u32).map(|e| !shape.is_up(e)).collect();
+        let down = if down.contains(&true) { down } else { Vec::new() };
+        let undeliverable = BinaryHeap::new();
+        Ok(Network { engine, endpoints, own, routers, cycle, listener: None, down, undeliverable, dropped: 0 })
     }
     /// Endpoints whose packets this network takes: all, or those of this process's part.
     pub fn own_endpoints(&self) -> Range<u32> {
@@ -93,6 +103,13 @@ impl Network {
     pub fn inject(&mut self, packet: Injection) {
         assert!((packet.src.max(packet.dst) as usize) < self.endpoints, "endpoint of {packet:?} does not exist");
         assert!(self.own.contains(&packet.src), "source of {packet:?} belongs to another process");
+        if [packet.src, packet.dst].iter().any(|&e| self.down.get(e as usize) == Some(&true)) {
+            let Injection { src, dst, tag, .. } = packet;
+            let time = packet.at.div_ceil(self.cycle) * self.cycle;
+            self.undeliverable.push(Reverse(Lost { time, src, dst, tag }));
+            self.dropped += 1;
+            return;
+        }
         self.engine.inject(packet);
     }
     /// The time up to which everything has happened.
@@ -138,13 +155,15 @@ impl Network {
     pub fn poll_delivery(&mut self) -> Option<Delivery> {
         self.engine.deliveries().pop_front()
     }
-    /// The next packet that was dropped because no route was left, in order of time.
+    /// The next packet that was dropped because no route was left, in order of time. One from or to an endpoint of the
+    /// generic profile that is down is dropped when it is injected.
     pub fn poll_lost(&mut self) -> Option<Lost> {
-        self.engine.lost()
+        self.undeliverable.pop().map(|Reverse(lost)| lost).or_else(|| self.engine.lost())
     }
     /// Returns what has happened so far.
     pub fn counters(&self) -> Totals {
-        self.engine.counters()
+        let totals = self.engine.counters();
+        Totals { injected: totals.injected + self.dropped, lost: totals.lost + self.dropped, ..totals }
     }
     /// Returns what happened to traced packets since the last call, in order of time.
     pub fn take_trace(&mut self) -> Vec<TraceEvent> {

@@ -132,7 +132,10 @@ pub enum SetupError {
     #[error("routes = balanced on {0}: give at most 4 dimensions and {BALANCED_NODES} nodes")]
     Balanced(AnyTopology),
     /// Faults in the wrong place.
-    #[error("faults with the generic router: only the angara router has links that fail or corrupt packets")]
+    #[error(
+        "faults beside the shape with the generic router: they belong to the shape, where routes lead round them; give it \
+         those of AnyTopology::with_faults"
+    )]
     FaultProfile,
     /// Node sets with the generic router.
     #[error("node sets with the generic router: only the angara router has route tables")]

@@ -144,7 +144,7 @@ macro_rules! settings {
         /// How rings are kept from deadlock; bubble belongs to angara, dateline to generic
         #[arg(long, value_parser = word::<Deadlock>())]
         deadlock: Deadlock,
-        /// dor, adaptive (torus, mesh, HyperX), nca, minimal, valiant, ugal, ugal-g, par, updown or table:FILE [default: what the topology takes; dor on a torus, minimal on a graph]
+        /// dor, adaptive (torus, mesh, HyperX), nca, minimal, valiant, ugal, ugal-g, par, updown or table:FILE [default: what the topology takes; dor on a torus, minimal on a graph, updown round faults (generic)]
         #[arg(long, value_name = "ROUTING")]
         #[serde(deserialize_with = "text")]
         routing: Routing,
@@ -178,7 +178,7 @@ macro_rules! settings {
         #[arg(long, value_name = "PROBE")]
         #[serde(deserialize_with = "text")]
         probe: Probe,
-        /// What fails (angara), may be repeated: 'link 0,0,0 +X down', 'node 1,0,0 down', 'link 0,0 +X corrupt=1%', each also later: '… @2us'
+        /// What fails, may be repeated: 'link 0,0,0 +X down', 'node 1,0,0 down'; with angara 'link 0,0 +X corrupt=1%', and each also later: '… @2us'; with generic on any network, by the names of its routers, 'link A B down', and '2% links down' drawn by the seed
         #[arg(long, value_name = "FAULT")]
         #[serde(deserialize_with = "list")]
         fault: Vec<String>,

@@ -78,8 +78,16 @@ impl Keys {
             (None, AnyTopology::Grid(grid)) if grid.ndims() <= ANGARA_DIMS && grid.is_plain() => Router::Angara,
             _ => Router::Generic,
         };
+        let seed = self.seed.unwrap_or(1);
+        let faults = self.faults(&shape, router)?;
+        let shape = if router == Router::Generic { with_faults(shape, &faults, seed)? } else { shape };
         let (deadlock, routing) = (self.deadlock_rule(router)?, self.routing_rule(router, &shape, machine.as_ref())?);
-        let shape = self.with_threshold(with_routing(shape, router, &routing)?, &routing)?;
+        let shape = match routing {
+            Routing::Table(_) => with_routing(shape, router, &routing)?,
+            _ => with_routing(shape, router, &routing)
+                .map_err(|(e, key)| (self.round_faults(e, router, &routing), key))?,
+        };
+        let shape = self.with_threshold(shape, &routing)?;
         let adaptive = routing == Routing::Adaptive;
         let workload = self.workload.clone().unwrap_or_default();
         self.refuse_unused(&workload)?;
@@ -87,9 +95,9 @@ impl Keys {
         let (profile, buffer, vcs) = self.profile(router, &lengths, machine)?;
         let (switching, hold_switch) = switching_of(&profile);
         let lone_packet = Lone::of(&profile);
-        let seed = self.seed.unwrap_or(1);
-        let faults = self.faults(&shape, router)?;
-        let network = Setup { shape: shape.clone(), profile, seed, faults: faults.clone(), sets: Vec::new() };
+        // What faults leave is the shape of a network of generic routers.
+        let of_angara = if router == Router::Angara { faults.clone() } else { Vec::new() };
+        let network = Setup { shape: shape.clone(), profile, seed, faults: of_angara, sets: Vec::new() };
         network.validate().map_err(|e| (Error::Network(e.to_string()), network_key(&e.to_string())))?;
 
         let layout = shape.layout();
@@ -375,14 +383,19 @@ impl Keys {
             faults.push((format!("corrupt={rate}"), "error-rate"));
         }
         let Some(&(ref text, key)) = faults.first() else { return Ok(Vec::new()) };
+        if router == Router::Generic {
+            return match &self.error_rate {
+                Some(rate) => {
+                    let why = "links of router generic carry all packets right; use router angara";
+                    Err((Error::invalid("error-rate", rate, why), "error-rate"))
+                }
+                None => Ok(faults.into_iter().map(|(text, _)| text).collect()),
+            };
+        }
         let AnyTopology::Grid(grid) = shape else {
-            let why = "only router angara, on a torus or mesh, has links that fail or corrupt packets";
+            let why = "router angara is for a torus or mesh; use router generic";
             return Err((Error::invalid(key, text, why), key));
         };
-        if router != Router::Angara {
-            let why = "router generic has no faults and no link errors; use router angara";
-            return Err((Error::invalid(key, text, why), key));
-        }
         // Sizes above 255 are refused as if they were 0.
         let sizes: Vec<u8> = grid.dims().iter().map(|&d| u8::try_from(d).unwrap_or(0)).collect();
         let live = angara_net::torus::Shape::new(&sizes, grid.wraps()).map_err(|_| {
@@ -393,6 +406,18 @@ impl Keys {
             check_fault(text, &live).map_err(|why| (Error::invalid(key, text, why), *key))?;
         }
         Ok(faults.into_iter().map(|(text, _)| text).collect())
+    }
+
+    /// The refusal of a routing; that of one which does not lead round faults says which do.
+    fn round_faults(&self, refused: Error, router: Router, routing: &Routing) -> Error {
+        match self.fault.iter().flatten().next() {
+            Some(fault) if router == Router::Generic => {
+                let why =
+                    format!("it does not lead round the fault `{fault}`; use updown, minimal, valiant or table:FILE");
+                Error::invalid("routing", routing, why)
+            }
+            _ => refused,
+        }
     }
 
     fn find_saturation(&self) -> Blamed<Option<f64>> {
@@ -449,21 +474,38 @@ pub fn routed(shape: AnyTopology, routing: Option<Routing>) -> Result<(AnyTopolo
     Ok((shape, routing))
 }
 
+/// What faults leave of a network of generic routers.
+fn with_faults(shape: AnyTopology, faults: &[String], seed: u64) -> Blamed<AnyTopology> {
+    if faults.is_empty() {
+        return Ok(shape);
+    }
+    let all = faults.join("; ");
+    shape.with_faults(faults, seed).map_err(|e| {
+        let one = if faults.contains(&e.text) { &e.text } else { &all };
+        (Error::invalid("fault", one, e.why), "fault")
+    })
+}
+
 /// The shape with packets that find their way like this, if they can.
 fn with_routing(shape: AnyTopology, router: Router, routing: &Routing) -> Blamed<AnyTopology> {
     let refuse = |why: String| (Error::invalid("routing", routing, why), "routing");
     match (routing, &shape) {
         (own, _) if *own == own_routing(&shape) => return Ok(shape),
         (Routing::Adaptive, AnyTopology::Grid(_)) if router == Router::Angara => return Ok(shape),
-        (Routing::Table(path), AnyTopology::Graph(graph)) => {
-            return graph.with_table(path).map(AnyTopology::Graph).map_err(refuse);
+        (Routing::Table(path), _) if router == Router::Generic => return shape.with_table(path).map_err(refuse),
+        (_, AnyTopology::Grid(_)) if router == Router::Angara => {
+            return Err(refuse(format!("{shape} takes dor or adaptive")));
         }
         _ => {}
     }
-    // No other topology has a table: the refusal says which ways there are.
     shape.with_routing(routing.of_model()).map_err(|several| {
         let takes = if several.is_empty() { own_routing(&shape).to_string() } else { several };
-        refuse(format!("{shape} takes {takes}"))
+        match shape {
+            AnyTopology::Graph(_) | AnyTopology::Outside(_) => refuse(format!("{shape} takes {takes}")),
+            _ => {
+                refuse(format!("{shape} takes {takes}; any network takes minimal, valiant, updown and table:FILE, too"))
+            }
+        }
     })
 }
 

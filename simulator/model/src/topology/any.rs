@@ -1,6 +1,6 @@
 //! All topologies as one type.
 
-use super::contract::{Route, TopologyError, check};
+use super::contract::{Route, Topology, TopologyError, check};
 use super::dependencies::Ways;
 use crate::engine::Engine;
 use crate::member::Crew;
@@ -35,6 +35,9 @@ impl Outside {
             Ok(()) => Ok(Outside(Arc::new(topology))),
             Err(why) => Err(TopologyError { text: topology.to_string(), why }),
         }
+    }
+    pub(super) fn shared(&self) -> Arc<dyn Topology> {
+        self.0.clone()
     }
     pub(super) fn generic(&self, p: &Generic, seed: u64, crew: &Crew) -> Result<Box<dyn Engine>, PartsError> {
         self.0.generic(p, seed, crew)
@@ -91,11 +94,45 @@ macro_rules! topologies {
                 let forms: Vec<String> = kinds.concat().iter().map(|(kind, rest)| format!("{kind}:{rest}")).collect();
                 forms.join(", ")
             }
-            /// The same network with packets that find their way like this.
+            /// What is left of it when these links and routers are down: `link 0,0 0,1 down`, `link 0,0 +X down`,
+            /// `node 1,0 down`, `2% links down`, of which `seed` draws the links. Its packets go up, then down, or take
+            /// another way of graphs.
             ///
             /// # Errors
-            /// Which ways there are, or an empty text if there is one only.
+            /// A fault that cannot be, too large a network, or endpoints that cannot reach each other.
+            pub fn with_faults(&self, faults: &[String], seed: u64) -> Result<AnyTopology, TopologyError> {
+                let shared: std::sync::Arc<dyn $crate::topology::Topology> = match self {
+                    $(AnyTopology::$name(t) => std::sync::Arc::new(t.clone()),)*
+                    AnyTopology::Outside(t) => t.shared(),
+                };
+                Graph::left(shared, &self.to_string(), faults, seed).map(AnyTopology::Graph)
+            }
+            /// The same network with ways from the file at `path`, as [`Graph::with_table`] reads it.
+            ///
+            /// # Errors
+            /// Too large a network, or what is wrong with the file.
+            pub fn with_table(&self, path: &str) -> Result<AnyTopology, String> {
+                match self {
+                    AnyTopology::Graph(t) => t.with_table(path).map(AnyTopology::Graph),
+                    _ => self.with_faults(&[], 0).map_err(|e| e.why)?.with_table(path),
+                }
+            }
+            /// The same network with packets that find their way like this: one of its own ways, or else one of those
+            /// that every graph has.
+            ///
+            /// # Errors
+            /// Its own ways, or an empty text if there is one only.
             pub fn with_routing(&self, routing: $crate::topology::Routing) -> Result<AnyTopology, String> {
+                use $crate::topology::Routing::{Minimal, UpDown, Valiant};
+                self.with_own_routing(routing).or_else(|several| match (self, routing) {
+                    (AnyTopology::Graph(_), _) => Err(several),
+                    (_, Minimal | Valiant | UpDown) => {
+                        self.with_faults(&[], 0).map_err(|_| several)?.with_own_routing(routing)
+                    }
+                    _ => Err(several),
+                })
+            }
+            fn with_own_routing(&self, routing: $crate::topology::Routing) -> Result<AnyTopology, String> {
                 match self {
                     $(AnyTopology::$name(t) => t.with_routing(routing).map(AnyTopology::$name),)*
                     AnyTopology::Outside(t) if t.ways().routing() == routing => Ok(self.clone()),

@@ -205,6 +205,10 @@ pub trait Topology: Send + Sync {
     fn output(&self, router: u32, port: u8) -> End;
     /// The router and port (input and output alike) of an endpoint.
     fn attach(&self, endpoint: u32) -> (u32, u8);
+    /// False for an endpoint whose router is down: no packet is from or to it.
+    fn is_up(&self, _endpoint: u32) -> bool {
+        true
+    }
     /// Returns what a packet from `src` to `dst` remembers; `random` decides free choices.
     fn start(&self, src: u32, dst: u32, random: u64) -> RouteState;
     /// The output the packet wants at `router`, updating what it remembers for the next one.
@@ -248,11 +252,16 @@ pub trait Topology: Send + Sync {
     }
     /// Where a picture shows the link that leaves `router` through `port`: a panel per port, routers line by line.
     fn cell(&self, router: u32, port: u8) -> Cell {
-        let columns = self.routers().isqrt().max(1);
-        let (router, rows) = (router as usize, self.routers().div_ceil(columns));
-        let title = format!("{} links", self.port_name(port));
-        Cell { panel: (port.into(), 0), title, columns, rows, column: router % columns, row: router / columns }
+        port_cell(self, router, port)
     }
+}
+
+/// The link of `router` in a panel of its own for every port, routers line by line.
+pub(super) fn port_cell<T: Topology + ?Sized>(t: &T, router: u32, port: u8) -> Cell {
+    let columns = t.routers().isqrt().max(1);
+    let (router, rows) = (router as usize, t.routers().div_ceil(columns));
+    let title = format!("{} links", t.port_name(port));
+    Cell { panel: (port.into(), 0), title, columns, rows, column: router % columns, row: router / columns }
 }
 
 /// What a router of the generic profile knows of its outputs when a packet reaches it: the credits and

@@ -149,8 +149,8 @@ fn waits(topology: &dyn Ways, words: u64) -> HashMap<Channel, HashSet<Channel>> 
     let mut waits: HashMap<Channel, HashSet<Channel>> = HashMap::new();
     let endpoints = topology.endpoints() as u32;
     // Endpoints of a router take the same ways between routers.
-    let firsts: Vec<u32> =
-        (0..endpoints).filter(|&e| e == 0 || topology.attach(e).0 != topology.attach(e - 1).0).collect();
+    let firsts = (0..endpoints).filter(|&e| e == 0 || topology.attach(e).0 != topology.attach(e - 1).0);
+    let firsts: Vec<u32> = firsts.filter(|&e| topology.is_up(e)).collect();
     for (&src, &dst) in firsts.iter().flat_map(|s| firsts.iter().map(move |d| (s, d))) {
         for word in 0..words {
             let random = mix(u64::from(src) << 40 ^ u64::from(dst) << 16 ^ word);

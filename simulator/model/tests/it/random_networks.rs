@@ -20,6 +20,8 @@ use oracle::random::{ROUTES, below, mix, word};
 use oracle::{Grid, Received, Sent};
 use proptest::prelude::*;
 
+mod faults;
+
 /// Half of a number of virtual channels: few, which wait for each other often, or up to as many as there may be.
 fn half_vcs() -> impl Strategy<Value = u8> {
     prop_oneof![1u8..4, 1..=VCS_MAX / 2]

@@ -74,7 +74,7 @@ impl Graph {
 }
 
 /// Fewest steps between any two of `n`.
-fn closest(n: usize, step: impl Fn(usize, usize) -> bool) -> Vec<Vec<usize>> {
+pub(super) fn closest(n: usize, step: impl Fn(usize, usize) -> bool) -> Vec<Vec<usize>> {
     let start = |a: usize, b: usize| {
         if a == b {
             0

@@ -9,6 +9,7 @@ pub mod graph;
 pub mod grid;
 mod hyperx;
 mod kinds;
+pub mod left;
 pub(crate) mod net;
 mod tree;
 

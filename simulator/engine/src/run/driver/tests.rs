@@ -137,3 +137,16 @@ fn what_goes_to_a_dead_node_is_dropped_and_said() {
     assert!((0.08..0.16).contains(&share) && !o.saturated, "{share}");
     assert!(o.text().contains("messages dropped: no route was left"));
 }
+
+#[test]
+fn generic_routers_drop_what_goes_to_a_dead_one() {
+    for topology in ["torus:4x4", "fat-tree:2,4"] {
+        let node = if topology == "torus:4x4" { "1,1" } else { "rank 3 router 0" };
+        let o = simulate(&format!(
+            "topology = \"{topology}\"\nrouter = \"generic\"\nload = 0.1\nfault = \"node {node} down\"\nwarmup = 500\n\
+             cycles = 3000\n"
+        ));
+        let share = o.unreachable as f64 / (o.packets + o.unreachable) as f64;
+        assert!((0.08..0.3).contains(&share) && !o.saturated, "{topology}: {share}");
+    }
+}

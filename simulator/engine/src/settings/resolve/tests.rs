@@ -23,10 +23,39 @@ fn defaults_follow_the_topology() {
 
 #[test]
 fn routings_are_named_as_a_remedy_where_they_can_be_had() {
-    let why = |topology: &str| refused(&format!("topology = \"{topology}\"\nrouting = \"minimal\"")).0;
+    let why = |topology: &str| refused(&format!("topology = \"{topology}\"\nrouting = \"par\"")).0;
     assert!(why("mesh:4x4").ends_with("takes dor or adaptive"));
-    assert!(why("torus:2x2x2x2x2").ends_with("takes dor or adaptive"));
-    assert!(why("fat-tree:4,2").ends_with("takes nca"));
+    assert!(why("torus:2x2x2x2x2").contains("takes dor or adaptive; any network takes minimal, valiant, updown"));
+    assert!(why("fat-tree:4,2").contains("takes nca; any"));
+}
+
+#[test]
+fn faults_of_generic_routers_leave_a_graph_of_any_network() {
+    let torus = "topology = \"torus:4x4\"\nrouter = \"generic\"\n";
+    let cut = format!("{torus}fault = [\"link 0,0 0,1 down\", \"10% links down\"]\n");
+    let one = resolve(&cut).unwrap();
+    assert_eq!((one.settings.routing, one.settings.fault.len()), (Routing::UpDown, 2));
+    assert_eq!(one.settings.topology, "torus:4x4");
+    let other = resolve(&format!("{cut}seed = 2")).unwrap();
+    assert_ne!(one.network.shape, other.network.shape);
+    let dead = format!("{torus}fault = \"node 1,1 down\"\n");
+    let minimal = resolve(&format!("{dead}routing = \"minimal\"\nvcs = 8")).unwrap();
+    assert_eq!(minimal.settings.routing, Routing::Minimal);
+    for (text, key, part) in [
+        (
+            format!("{dead}routing = \"dor\""),
+            "routing",
+            "round the fault `node 1,1 down`; use updown, minimal, valiant",
+        ),
+        (format!("{dead}routing = \"minimal\"\nvcs = 1"), "vcs", "routing updown"),
+        (format!("{torus}fault = \"node 9,9 down\""), "fault", "they are called (0,0) to (3,3)"),
+        (format!("{torus}fault = \"node 1,1 down @2us\""), "fault", "leave the time out"),
+        (format!("{torus}fault = \"90% links down\""), "fault", "pairs of endpoints have no way to each other: 0 and "),
+        (format!("{torus}error-rate = \"1%\""), "error-rate", "use router angara"),
+    ] {
+        let (e, blamed) = refused(&text);
+        assert!(blamed == key && e.contains(part), "{text}: {blamed}: {e}");
+    }
 }
 
 #[test]

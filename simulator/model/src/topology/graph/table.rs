@@ -31,7 +31,7 @@ impl Table {
                 let hint = if wiring.named {
                     String::from("names are those of the graph")
                 } else {
-                    format!("there are 0 to {last}")
+                    format!("the last one is {last}")
                 };
                 numbers.get(word).copied().ok_or_else(|| wrong(format!("there is no router {}; {hint}", shown(word))))
             };
@@ -46,9 +46,9 @@ impl Table {
             let links = wiring.links(from);
             let (port, rest) = match rest {
                 ["port", word, rest @ ..] => {
-                    let port = word.parse().ok().filter(|&p: &usize| p < links.len());
-                    let why =
-                        || wrong(format!("port {}: router {} has {} links", shown(word), shown(words[0]), links.len()));
+                    let named = word.parse().ok();
+                    let port = links.iter().position(|l| named == Some(l.out));
+                    let why = || wrong(format!("port {}: no link of router {} has it", shown(word), shown(words[0])));
                     (port.ok_or_else(why)?, rest)
                 }
                 [word, rest @ ..] => {

@@ -192,7 +192,7 @@ fn tables_are_checked() {
         ("a b b", "no line from router `a` to `c`; add one"),
         ("a b c", "line 1: router `a` has no link to `c`"),
         ("a x b", "no router `x`; names are those of the graph"),
-        ("a b port 1", "port `1`: router `a` has 1 links"),
+        ("a b port 1", "port `1`: no link of router `a` has it"),
         ("a b", "write ROUTER DESTINATION NEXT"),
         ("a a b", "router `a` is the destination"),
         ("a b b 32", "class `32`: give 0 to 31"),
@@ -204,4 +204,86 @@ fn tables_are_checked() {
         let why = two.with_table_of("t", text).map(|g| format!("{g:?}")).unwrap_err();
         assert!(why.contains(part), "{text}: {why}");
     }
+}
+
+/// Faults of a network, and the error with them.
+fn refused(text: &str, faults: &[&str]) -> String {
+    let faults: Vec<String> = faults.iter().map(|f| f.to_string()).collect();
+    text.parse::<AnyTopology>()
+        .unwrap()
+        .with_faults(&faults, 1)
+        .map(|_| String::new())
+        .unwrap_or_else(|e| e.to_string())
+}
+
+#[test]
+fn what_faults_leave_is_sound_and_keeps_its_names() {
+    let networks: [(&str, &[&str]); 8] = [
+        ("torus:4x4", &["link 0,0 +X down", "link (1,1) (1,2) down", "node 3,3 down"]),
+        ("torus:2x3", &["link 0,0 1,0 down"]),
+        ("mesh:5x4", &["10% links down"]),
+        ("fat-tree:2,3", &["link rank 0 router 0 down 1 down", "node rank 1 router 2 down"]),
+        ("clos:3,2,4", &["node spine 0 down", "link leaf 1 spine 2 down"]),
+        ("dragonfly:2", &["link router 0 of group 0 router 1 of group 0 down", "5% links down"]),
+        ("hyperx:3x3,2", &["node router 0 down", "link 1 2 down"]),
+        ("cayley:13:1,5", &["node 0 down", "node 12 down"]),
+    ];
+    for (text, faults) in networks {
+        let whole: AnyTopology = text.parse().unwrap();
+        let faults: Vec<String> = faults.iter().map(|f| f.to_string()).collect();
+        let left = whole.with_faults(&faults, 1).unwrap_or_else(|e| panic!("{text}: {e}"));
+        assert_ne!(left, whole.with_faults(&[], 1).unwrap());
+        assert_eq!((left.to_string(), left.router_name(1)), (text.to_string(), whole.router_name(1)));
+        assert_eq!(super::super::contract::check(&*left), Ok(()), "{text}");
+        for routing in [Routing::Minimal, Routing::Valiant, Routing::UpDown] {
+            let AnyTopology::Graph(graph) = left.with_routing(routing).unwrap() else { panic!("a graph") };
+            let ends: Vec<u32> = (0..graph.endpoints() as u32).filter(|&e| graph.is_up(e)).collect();
+            for (&s, &d) in ends.iter().flat_map(|s| ends.iter().map(move |d| (s, d))) {
+                walk(&graph, s, d, angara_fabric::rng::mix(u64::from(s * 977 + d)));
+            }
+            assert_eq!(circle(&graph, 4), None, "{text}");
+        }
+    }
+    let torus: AnyTopology = "torus:2x3".parse().unwrap();
+    let left = torus.with_faults(&["link 0,0 +X down".into()], 1).unwrap();
+    // Two links join these routers.
+    assert_eq!(left.output(0, 0), End::Open);
+    assert_eq!((left.output(1, 1), left.output(0, 1)), (End::Open, End::Router { router: 1, port: 0 }));
+}
+
+#[test]
+fn faults_that_cannot_be_are_refused_with_the_remedy() {
+    for (text, faults, why) in [
+        ("torus:4x4", &["link 0,0 9,9 down"][..], "(0,0) has no link `9,9`; it has +X to (1,0)"),
+        ("torus:4x4", &["link 7,7 +X down"], "there is no router `7,7`; they are called (0,0) to (3,3)"),
+        ("torus:4x4", &["link 0,0 2,2 down"], "no link `2,2`"),
+        ("torus:4x4", &["node 0,0 down @2us"], "leave the time out"),
+        ("torus:4x4", &["link 0,0 +X corrupt=1%"], "use router angara"),
+        ("torus:4x4", &["node 0,0 up"], "'2% links down'"),
+        ("torus:4x4", &["200% links down"], "is no share"),
+        ("torus:4x4", &["2% links down", "3% links down"], "drawn already"),
+        ("mesh:3", &["link 0 1 down"], "4 pairs of endpoints have no way to each other: 0 and 1, 0 and 2; give fewer"),
+        ("mesh:3x3", &["50% links down"], "pairs of endpoints"),
+        ("mesh:2", &["node 0 down", "node 1 down"], "every endpoint's router is down"),
+        ("torus:32x32x8", &["node 0,0,0 down"], "8192 routers"),
+    ] {
+        let error = refused(text, faults);
+        assert!(error.contains(why), "{text} {faults:?}: {error}");
+    }
+    assert_eq!(refused("mesh:3", &["node 1 down", "node 0 down"]), "");
+    assert!(refused("mesh:3", &["node 1 down"]).contains("2 pairs of endpoints have no way to each other: 0 and 2;"));
+}
+
+#[test]
+fn any_network_takes_ways_of_graphs_and_a_table() {
+    let torus: AnyTopology = "torus:3x3".parse().unwrap();
+    assert_eq!(torus.with_routing(Routing::UpDown).unwrap().routing(), Routing::UpDown);
+    assert!(torus.with_routing(Routing::Nca).is_err());
+    let AnyTopology::Graph(mesh) = "mesh:3".parse::<AnyTopology>().unwrap().with_faults(&[], 1).unwrap() else {
+        panic!("a graph")
+    };
+    let lines = "0 1 1\n0 2 port 0\n1 0 port 1\n1 2 2\n2 0 1\n2 1 1";
+    let table = mesh.with_table_of("t", lines).unwrap();
+    assert_eq!(walk(&table, 0, 2, 1).0, [0, 1, 2]);
+    assert!(mesh.with_table_of("t", &lines.replace("port 0", "port 1")).err().unwrap().contains("no link of router"));
 }

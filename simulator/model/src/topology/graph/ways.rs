@@ -139,7 +139,7 @@ impl Ways {
         }
         route
     }
-    /// The hop of a packet at a router other than that of its destination, or on a detour.
+    /// The hop of a packet at a router.
     #[inline(always)]
     pub(super) fn next(&self, wiring: &Wiring, router: u32, route: &mut RouteState) -> Hop {
         let dst = route.lo as u32 & ((1 << MARK) - 1);
@@ -178,7 +178,7 @@ impl Ways {
             }
             Ways::Table(t) => t.hop(router, to),
         };
-        Hop { port: port as u8, class }
+        Hop { port: links[port as usize].out, class }
     }
     /// A number that tells these ways from others.
     pub(super) fn digest(&self) -> u64 {

@@ -35,9 +35,12 @@ pub(super) struct Link {
     pub(super) to: u32,
     pub(super) port: u8,
     pub(super) delay: u8,
+    /// The port it leaves through.
+    pub(super) out: u8,
 }
 
-/// A graph that has been checked. A router's links are its first ports, in the order given; its terminals follow.
+/// A graph that has been checked. A router's links are its first ports, in the order given; its terminals follow. Of what
+/// is left of another network, links and terminals have the ports that they have there.
 pub(super) struct Wiring {
     pub(super) labels: Vec<String>,
     pub(super) named: bool,
@@ -48,6 +51,8 @@ pub(super) struct Wiring {
     endpoints: Vec<u32>,
     /// Router of every endpoint.
     pub(super) at: Vec<u32>,
+    /// Its port there.
+    at_port: Vec<u8>,
     pub(super) ports: usize,
 }
 
@@ -80,15 +85,14 @@ impl Wiring {
             if let Some(r) = [from, to].into_iter().find(|&r| of[r as usize].len() >= PORTS_MAX) {
                 return Err(wrong(format!("router {} has more than {PORTS_MAX} links; take some away", label(r))));
             }
-            of[a].push(Link { to, port: ports[1], delay: delays[0] });
-            of[b].push(Link { to: from, port: ports[0], delay: delays[1] });
+            of[a].push(Link { to, port: ports[1], delay: delays[0], out: ports[0] });
+            of[b].push(Link { to: from, port: ports[0], delay: delays[1], out: ports[1] });
         }
         let all: u64 = draft.terminals.iter().map(|&n| u64::from(n)).sum();
         if all == 0 {
             return Err(format!("{file}: no terminals; add a line such as `terminals 1`"));
         }
         check_nodes(all)?;
-        let mut ports = 0;
         for (r, links) in of.iter().enumerate() {
             let (links, terminals) = (links.len(), draft.terminals[r] as usize);
             if links + terminals > PORTS_MAX {
@@ -98,20 +102,26 @@ impl Wiring {
                     label(r as u32)
                 ));
             }
-            ports = ports.max(links + terminals);
         }
-        let sums = |counts: &mut dyn Iterator<Item = u32>| {
-            let mut sums = vec![0];
-            counts.for_each(|n| sums.push(sums[sums.len() - 1] + n));
-            sums
-        };
-        let first = sums(&mut of.iter().map(|links| links.len() as u32));
-        let endpoints = sums(&mut draft.terminals.iter().copied());
-        let at = (0..).zip(&draft.terminals).flat_map(|(r, &n)| (0..n).map(move |_| r)).collect();
-        let links = of.concat();
-        let wiring = Wiring { labels: draft.labels, named: draft.named, first, links, endpoints, at, ports };
+        let terminals = |(links, &n): (&Vec<Link>, &u32)| (0..n).map(|t| links.len() as u8 + t as u8).collect();
+        let terminals = of.iter().zip(&draft.terminals).map(terminals).collect();
+        let wiring = Wiring::of((draft.labels, draft.named), &of, terminals);
         wiring.check_connected(file)?;
         Ok(wiring)
+    }
+
+    /// Routers of these names, whose links, and ports of terminals, are these.
+    pub(super) fn of((labels, named): (Vec<String>, bool), of: &[Vec<Link>], terminals: Vec<Vec<u8>>) -> Wiring {
+        let sums = |counts: &mut dyn Iterator<Item = usize>| {
+            let mut sums = vec![0];
+            counts.for_each(|n| sums.push(sums[sums.len() - 1] + n as u32));
+            sums
+        };
+        let ports = of.iter().zip(&terminals).map(|(links, ends)| links.len() + ends.len()).max().unwrap_or(0);
+        let first = sums(&mut of.iter().map(Vec::len));
+        let endpoints = sums(&mut terminals.iter().map(Vec::len));
+        let at = (0..).zip(&terminals).flat_map(|(r, ends)| ends.iter().map(move |_| r)).collect();
+        Wiring { labels, named, first, links: of.concat(), endpoints, at, at_port: terminals.concat(), ports }
     }
 
     fn check_connected(&self, file: &str) -> Result<(), String> {
@@ -154,8 +164,7 @@ impl Wiring {
     /// Port of an endpoint at its router.
     #[inline(always)]
     pub(super) fn port_of(&self, endpoint: u32) -> u8 {
-        let router = self.at[endpoint as usize];
-        (self.degree(router) + endpoint - self.endpoints[router as usize]) as u8
+        self.at_port[endpoint as usize]
     }
     /// Links from every router to `router`; `u16::MAX` if there is no way.
     pub(super) fn distances(&self, router: u32) -> Vec<u16> {
@@ -175,7 +184,9 @@ impl Wiring {
     /// A number that tells this graph from others.
     pub(super) fn digest(&self) -> u64 {
         let mut words: Vec<u64> = self.first.iter().chain(&self.endpoints).map(|&n| n.into()).collect();
-        words.extend(self.links.iter().map(|l| u64::from(l.to) << 16 | u64::from(l.port) << 8 | u64::from(l.delay)));
+        let link =
+            |l: &Link| u64::from(l.to) << 24 | u64::from(l.out) << 16 | u64::from(l.port) << 8 | u64::from(l.delay);
+        words.extend(self.links.iter().map(link).chain(self.at_port.iter().map(|&port| port.into())));
         words.extend(self.labels.iter().flat_map(|l| l.bytes().map(u64::from).chain([256])));
         digest(words)
     }

@@ -1,0 +1,89 @@
+//! What faults leave of any network of generic routers.
+
+use super::*;
+use oracle::generic::left;
+
+/// Some links and routers of a network that are down, by `seed`, and the same in the model's words. A share of links
+/// is drawn by both.
+fn downs(shape: &AnyTopology, net: &dyn oracle::generic::Net, seed: u64, share: bool) -> (left::Down, Vec<String>) {
+    let links = left::links(net, &|r, p| is_open(shape, r, p));
+    let r = |n: u64, below_: u64| below(mix(seed ^ mix(n)), below_) as usize;
+    let (mut down, mut texts) = (left::Down::default(), Vec::new());
+    if share {
+        let percent = r(0, 30) as u64;
+        down.links = left::drawn(links.clone(), ((links.len() as u64 * percent + 50) / 100) as usize, seed);
+        texts.push(format!("{percent}% links down"));
+    } else {
+        for i in 0..r(1, 5).min(links.len()) {
+            let (router, port) = links[r(10 + i as u64, links.len() as u64)];
+            down.links.push((router, port));
+            texts.push(format!("link {} {} down", shape.router_name(router as u32), shape.port_name(port as u8)));
+        }
+    }
+    for i in 0..r(2, 3) {
+        let router = r(20 + i as u64, shape.routers() as u64);
+        down.routers.push(router);
+        texts.push(format!("node {} down", shape.router_name(router as u32)));
+    }
+    (down, texts)
+}
+
+fn is_open(shape: &AnyTopology, router: usize, port: usize) -> bool {
+    shape.output(router as u32, port as u8) == topology::End::Open
+}
+
+proptest! {
+    #![proptest_config(cases(150))]
+
+    #[test]
+    fn what_faults_leave_of_any_network_agrees_with_the_oracle(
+        shape in any_shape(),
+        (way, routing) in prop::sample::select(vec![
+            (Way::Minimal, topology::Routing::Minimal),
+            (Way::Valiant, topology::Routing::Valiant),
+            (Way::UpDown, topology::Routing::UpDown),
+        ]),
+        share in any::<bool>(),
+        half_vcs in half_vcs(),
+        longest in prop::sample::select(vec![1u64, 2, 5, 16]),
+        spare in 0u16..12,
+        wormhole in prop::sample::select(vec![None, Some(false), Some(true)]),
+        load in 1u64..12,
+        hot in any::<bool>(),
+        seed in any::<u64>(),
+    ) {
+        let net = oracle::generic::read(&shape.to_string());
+        let (down, texts) = downs(&shape, &*net, seed, share);
+        let net = left::of(net, &|r, p| is_open(&shape, r, p), &down, way);
+        let left = shape.with_faults(&texts, seed);
+        prop_assert_eq!(net.is_some(), left.is_ok(), "{:?} of {}: {:?}", texts, shape, left);
+        let (Some(net), Ok(left)) = (net, left) else {
+            return Ok(());
+        };
+        let left = left.with_routing(routing).unwrap();
+        let classes = left.classes().count();
+        prop_assume!(classes <= VCS_MAX.into());
+        let switching = wormhole.map_or(Switching::CutThrough, |hold| Switching::Wormhole { hold });
+        let buffer_flits = spare + if wormhole.is_none() { longest as u16 } else { 1 };
+        let vcs = classes.max(2 * half_vcs as u32) as u8;
+        let g = Generic { vcs, buffer_flits, packet_flits_max: longest as u16, cycle: 1000, switching };
+        let endpoints = shape.endpoints() as u64;
+        let config = Setup { shape: left.clone(), profile: Profile::Generic(g), seed, faults: Vec::new(), sets: Vec::new() };
+        let lengths: Vec<u64> = (1..=longest).collect();
+        let all = traffic(seed, endpoints, 40 * endpoints.min(20), &lengths, longest * 1000 * 6 / load, hot);
+        let lives = |s: &Sent| [s.src, s.dst].iter().all(|&e| !down.routers.contains(&(shape.attach(e).0 as usize)));
+        // Packets that are dropped are not counted among those of their sources.
+        let (sent, dropped): (Vec<Sent>, Vec<Sent>) = all.into_iter().partition(lives);
+        let p = parameters_of(net, &config, &sent);
+        let want = match wormhole {
+            None => oracle::generic::run(&p, &sent, 1000),
+            Some(hold) => oracle::wormhole::run(&p, hold, &sent, 1000),
+        };
+        let kept = sent.len();
+        let all: Vec<Sent> = sent.into_iter().chain(dropped).collect();
+        let fate = fate_in_model(&config, &all, 1000);
+        prop_assert_eq!(fate.received, want);
+        let expected: Vec<(usize, u64)> = (kept..all.len()).map(|i| (i, all[i].at.div_ceil(1000) * 1000)).collect();
+        prop_assert_eq!(fate.dropped, expected);
+    }
+}
