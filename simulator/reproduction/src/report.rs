@@ -5,7 +5,7 @@ use angara_sim::table::Table;
 use std::fmt::Write;
 
 /// Section numbers, titles and what stands under them.
-const SECTIONS: [(u8, &str, &str); 6] = [
+const SECTIONS: [(u8, &str, &str); 7] = [
     (
         1,
         "BookSim 2 at the same parameters",
@@ -38,6 +38,12 @@ const SECTIONS: [(u8, &str, &str); 6] = [
         6,
         "Matrix multiplication (paper 003)",
         "Closed formulas; times are in the paper's binary units (µs = Mi words / (Ki components · Gwords/s)) unless stated.",
+    ),
+    (
+        7,
+        "Other networks (published)",
+        "Kim, Dally, Scott and Abts, \"Technology-Driven, Highly-Scalable Dragonfly Topology\", ISCA 2008; Jouppi et al., \"TPU v4\", \
+         ISCA 2023 (arXiv 2304.01433). Packets of one flit, loads in flits and cycles.",
     ),
 ];
 
