@@ -14,6 +14,8 @@ struct Case {
     shape: &'static str,
     angara: bool,
     wormhole: bool,
+    /// Virtual channels (generic).
+    vcs: u8,
     flits: u16,
     adaptive: bool,
     load: f64,
@@ -23,8 +25,10 @@ struct Case {
     budget: f64,
 }
 
-const CASES: [Case; 7] = [
+const CASES: [Case; 9] = [
     generic("generic-8^3", "torus:8x8x8", 1, 0.3, 4_000, 650.0),
+    Case { vcs: 16, ..generic("generic-8^3-16-channels", "torus:8x8x8", 1, 0.3, 4_000, 890.0) },
+    Case { vcs: 16, ..generic("generic-tree-16-channels", "fat-tree:8,3", 1, 0.3, 4_000, 1_750.0) },
     generic("generic-8^3-long", "torus:8x8x8", 32, 0.3, 20_000, 890.0),
     Case { wormhole: true, ..generic("wormhole-8^3-long", "torus:8x8x8", 32, 0.35, 5_000, 12_000.0) },
     generic("generic-tree", "fat-tree:8,3", 1, 0.3, 4_000, 670.0),
@@ -34,7 +38,7 @@ const CASES: [Case; 7] = [
 ];
 
 const fn generic(name: &'static str, shape: &'static str, flits: u16, load: f64, cycles: u64, budget: f64) -> Case {
-    Case { name, shape, angara: false, wormhole: false, flits, adaptive: false, load, cycles, budget }
+    Case { name, shape, angara: false, wormhole: false, vcs: 4, flits, adaptive: false, load, cycles, budget }
 }
 
 const fn angara(name: &'static str, adaptive: bool, budget: f64) -> Case {
@@ -43,6 +47,7 @@ const fn angara(name: &'static str, adaptive: bool, budget: f64) -> Case {
         shape: "torus:8x8x8",
         angara: true,
         wormhole: false,
+        vcs: 4,
         flits: 18,
         adaptive,
         load: 0.15,
@@ -127,7 +132,7 @@ fn simulate(case: &Case, part: u64) -> u64 {
         (false, _) => (Switching::CutThrough, 8),
     };
     let packet_flits_max = case.flits;
-    let generic = Generic { vcs: 4, buffer_flits: buffer, packet_flits_max, switching, ..Generic::default() };
+    let generic = Generic { vcs: case.vcs, buffer_flits: buffer, packet_flits_max, switching, ..Generic::default() };
     let profile = if case.angara { Profile::Angara(Angara::default()) } else { Profile::Generic(generic) };
     let shape = case.shape.parse().expect("a shape");
     let mut net =
@@ -161,7 +166,7 @@ fn main() -> ExitCode {
         let start = cpu_ns();
         let hops = simulate(case, 1);
         let ns = (cpu_ns() - start) as f64 / hops as f64;
-        print!("{:<20} {ns:>7.1} ns/packet-hop {:>6.1} M flit-hops/s", case.name, 1e3 / ns * case.flits as f64);
+        print!("{:<24} {ns:>7.1} ns/packet-hop {:>6.1} M flit-hops/s", case.name, 1e3 / ns * case.flits as f64);
         if valgrind {
             kept &= angara_callgrind::keeps(case.name, case.budget);
         } else {

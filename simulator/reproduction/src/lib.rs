@@ -5,7 +5,7 @@
 //! does the jobs on some threads and lets the judges speak; each claim becomes a [`Row`]. The
 //! sections are those of `docs/results/reproduction.md`, which [`report`] writes: [`booksim`] another simulator's
 //! numbers, [`complex`] paper 004, [`collective`], [`spmv`] and [`allgather`] paper 000, [`barriers`] paper 001, [`published`] paper 002,
-//! [`matmul`] paper 003.
+//! [`matmul`] paper 003, [`published_networks`] what papers say about other networks.
 //!
 //! A deviation is a finding: it stands beside the demand with what is known about it. Nothing that
 //! depends on the machine or the moment gets into a row, so that the same program writes the same
@@ -24,6 +24,7 @@ mod complex;
 mod matmul;
 mod plots;
 mod published;
+mod published_networks;
 pub mod report;
 mod spmv;
 
@@ -50,6 +51,7 @@ pub fn claims() -> Vec<Claim> {
     all.extend(barriers::claims());
     all.extend(published::claims());
     all.extend(matmul::claims());
+    all.extend(published_networks::claims());
     all
 }
 

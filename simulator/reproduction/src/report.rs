@@ -5,7 +5,7 @@ use angara_sim::table::Table;
 use std::fmt::Write;
 
 /// Section numbers, titles and what stands under them.
-const SECTIONS: [(u8, &str, &str); 6] = [
+const SECTIONS: [(u8, &str, &str); 7] = [
     (
         1,
         "BookSim 2 at the same parameters",
@@ -13,7 +13,7 @@ const SECTIONS: [(u8, &str, &str); 6] = [
          packet, `sat` far above saturation; then the offered load in flits per node and cycle. Router: 4 virtual channels of 8 \
          flits, dimension order with a dateline on the torus, nearest common ancestor with random up-ports in the tree. Packets of \
          more than one flit are switched flit by flit (wormhole) or, in rows `vct`, by cut-through with channels of 64 flits. \
-         Rows `dragonfly` and `hyperx` are means of three seeds here and there, with the configurations in `simulator/reproduction/data/booksim`; \
+         Rows `dragonfly`, `hyperx` and `torus` are means of three seeds here and there, with the configurations in `simulator/reproduction/data/booksim`; \
          `short` has links of one cycle. Latencies are mean packet latencies in cycles, \
          waiting at the source included. T0 is the latency of an empty network, R the routers visited.",
     ),
@@ -38,6 +38,12 @@ const SECTIONS: [(u8, &str, &str); 6] = [
         6,
         "Matrix multiplication (paper 003)",
         "Closed formulas; times are in the paper's binary units (µs = Mi words / (Ki components · Gwords/s)) unless stated.",
+    ),
+    (
+        7,
+        "Other networks (published)",
+        "Kim, Dally, Scott and Abts, \"Technology-Driven, Highly-Scalable Dragonfly Topology\", ISCA 2008; Jouppi et al., \"TPU v4\", \
+         ISCA 2023 (arXiv 2304.01433). Packets of one flit, loads in flits and cycles.",
     ),
 ];
 

@@ -21,7 +21,7 @@ fn names_are_unique_and_in_sections() {
     names.sort();
     names.dedup();
     assert_eq!(names.len(), all);
-    assert!(claims().iter().all(|c| (1..=6).contains(&c.section())));
+    assert!(claims().iter().all(|c| (1..=7).contains(&c.section())));
     assert!(claims().iter().filter_map(|c| c.plot).all(|file| PLOTS.iter().any(|p| p.file == file)));
 }
 
