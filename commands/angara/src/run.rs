@@ -84,7 +84,7 @@ pub struct RunArgs {
     /// Mesh (no wrap-around links), such as 4x4
     #[arg(long, value_name = "SHAPE", value_parser = mesh, group = "network", help_heading = NETWORK)]
     mesh: Option<Shape>,
-    /// A machine: desmos, angara-k1, bluegene-p, gemini, tpu-v4, tpu-v5p or a file
+    /// A machine, as `angara machine --help` lists them, or a file
     ///
     /// desmos is 4x2x2x2, angara-k1 is 3x3x4. A file has shape and times, as `angara machine desmos` prints one; --torus or
     /// --mesh gives it another shape.

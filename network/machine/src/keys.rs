@@ -1,8 +1,9 @@
 //! What a machine file may say: one row per key, with its unit, default and source.
 
+use crate::window::{PACKET_BYTES, READ_HOPS, WINDOW_MAX, Window};
 use angara_abi::account::READ_MAX;
-use angara_abi::{FLIT_BYTES, PACKET_FLITS_MAX, PAYLOAD_MAX};
-use angara_fabric::{FlitTime, NodePath, PORTS_MAX, Params, Quiet, SLOTS_MAX, Tick};
+use angara_abi::{PACKET_FLITS_MAX, PAYLOAD_MAX};
+use angara_fabric::{FlitTime, NodePath, PORTS_MAX, Params, Quiet, Tick};
 use angara_net::units;
 use angara_protocol::mpi::MpiCosts;
 use std::ops::RangeInclusive;
@@ -206,41 +207,6 @@ impl Values {
             node_path: self.by_memory.then_some(node_path),
             ..Params::default()
         })
-    }
-}
-
-/// Most slots of a virtual channel, and as many of what else may be under way.
-const WINDOW_MAX: u16 = SLOTS_MAX;
-/// Bytes of the longest packet on a link.
-const PACKET_BYTES: u64 = (PACKET_FLITS_MAX * FLIT_BYTES) as u64;
-/// Reads from so far away keep a link busy.
-const READ_HOPS: Tick = 32;
-
-/// How many packets, or groups of them, may be under way at a place where each stays for a time beyond its own on a link.
-struct Window {
-    name: &'static str,
-    /// What the file says; as many as are needed, and at least `least`, if it says nothing.
-    said: Option<u16>,
-    least: u16,
-    /// Bytes and time of each on a link.
-    bytes: u64,
-    unit: Tick,
-    /// The time beyond that.
-    time: Tick,
-}
-
-impl Window {
-    /// With so many the link's rate is kept: one more than are under way, since whoever enters a ring leaves one free.
-    fn needed(&self) -> u64 {
-        (self.time + self.unit).div_ceil(self.unit) + 1
-    }
-    fn count(&self) -> u16 {
-        self.said.unwrap_or_else(|| self.needed().clamp(self.least.into(), WINDOW_MAX.into()) as u16)
-    }
-    /// The rate that its count lets through.
-    fn rate(&self) -> FlitTime {
-        let megabytes = u64::from(self.count() - 1) * self.bytes * 1_000_000 / (self.time + self.unit);
-        FlitTime::of_rate(megabytes.clamp(1, 1_000_000))
     }
 }
 

@@ -7,6 +7,7 @@
 
 mod file;
 mod keys;
+mod window;
 
 pub use file::{Machine, MachineError, SHIPPED, shape_names};
 pub use keys::{KEYS, Key, MPI_TABLE, Values};
