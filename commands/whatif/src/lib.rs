@@ -19,6 +19,7 @@ use angara_launch::many;
 use angara_launch::many::seeds::quoted;
 use angara_launch::run;
 use angara_launch::run::options::PesAs;
+use angara_machine::Machine;
 use angara_net::units::whole;
 use angara_protocol::whole_file::write_whole;
 use axes::Axes;
@@ -124,6 +125,20 @@ pub struct WhatIfArgs {
     command: Vec<OsString>,
 }
 
+/// Says what settings of a machine keep others from: the runs themselves are quiet. What cannot be read they refuse.
+fn say_bottlenecks(args: &WhatIfArgs) {
+    let machines = args.machine.iter().map(|name| Machine::named(name).ok());
+    let machines: Vec<Machine> =
+        if args.machine.is_empty() { vec![Machine::plain()] } else { machines.flatten().collect() };
+    for (machine, set) in machines.iter().flat_map(|machine| args.set.iter().map(move |set| (machine, set))) {
+        let Ok(changed) = machine.clone().with(std::slice::from_ref(set)) else { continue };
+        let name = if args.machine.len() > 1 { format!("{}, ", machine.name) } else { String::new() };
+        for why in changed.values.bottlenecks() {
+            angara_protocol::complain!("angara: {name}--set {set}: {why}");
+        }
+    }
+}
+
 /// Runs every combination and shows what came out; the exit code is that of the first run that failed. After Ctrl-C
 /// this is about the runs that had ended.
 fn compare(args: WhatIfArgs) -> Result<u8, Failed> {
@@ -155,6 +170,7 @@ fn compare(args: WhatIfArgs) -> Result<u8, Failed> {
         check_pes(&lines[0], args.quiet)?;
     }
     if !args.quiet {
+        say_bottlenecks(&args);
         angara_protocol::complain!("angara: {} runs of {}", lines.len(), Path::new(&args.command[0]).display());
     }
     let mut outcomes: Vec<Option<Outcome>> = cases.iter().map(|_| None).collect();

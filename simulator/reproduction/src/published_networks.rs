@@ -216,7 +216,6 @@ impl Torus {
 mod tests {
     use super::*;
     use crate::{Verdict, values};
-    use angara_model::Topology;
     use angara_model::topology::End;
 
     /// Routers by their distance from router 0.

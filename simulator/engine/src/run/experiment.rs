@@ -28,6 +28,8 @@ pub struct Schedule {
 /// Everything a run needs.
 #[derive(Clone, Debug)]
 pub struct Experiment {
+    /// What settings of its machine keep others from.
+    pub caps: Vec<String>,
     /// The network.
     pub network: Setup,
     /// Packets may be routed adaptively.

@@ -13,7 +13,7 @@ const CREDITS_BACK_WITHIN: u32 = 5;
 
 /// Notes on a network and its packets.
 pub fn of(experiment: &Experiment) -> Vec<String> {
-    let Profile::Generic(router) = &experiment.network.profile else { return Vec::new() };
+    let Profile::Generic(router) = &experiment.network.profile else { return experiment.caps.clone() };
     let channel = Channel::new(router, experiment);
     let shape: &dyn Topology = &*experiment.network.shape;
     let queues = shape.comparison(router.vcs.into());
@@ -140,6 +140,12 @@ mod tests {
         let keys: Keys = toml::from_str(settings).unwrap();
         let experiment = keys.resolve().map_err(|e| e.0).unwrap().experiment;
         super::of(&experiment)
+    }
+
+    #[test]
+    fn a_machine_whose_settings_cap_each_other_is_named() {
+        assert!(notes("set = [\"link=15GB/s\"]")[0].contains("set core, too"));
+        assert_eq!(notes("set = [\"link=15GB/s,core=16GB/s\"]"), [""; 0]);
     }
 
     #[test]

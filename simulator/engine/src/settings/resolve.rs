@@ -92,6 +92,7 @@ impl Keys {
         let workload = self.workload.clone().unwrap_or_default();
         self.refuse_unused(&workload)?;
         let lengths = self.lengths(router, &workload, machine.is_some())?;
+        let caps = machine.as_ref().map_or_else(Vec::new, |machine| caps(machine, router));
         let (profile, buffer, vcs) = self.profile(router, &lengths, machine)?;
         let (switching, hold_switch) = switching_of(&profile);
         let lone_packet = Lone::of(&profile);
@@ -112,6 +113,7 @@ impl Keys {
         let observe = Observe { packets: self.trace.clone(), ..Observe::default() };
         let threads = self.thread_count(&network)?;
         let experiment = Experiment {
+            caps,
             settings: Settings {
                 topology: shape.to_string(),
                 router,
@@ -457,6 +459,13 @@ impl Keys {
         let cycles_max = cycles_max.max(fixed);
         Ok(Schedule { warmup: self.warmup, measure: self.cycles, precision, cycles_max })
     }
+}
+
+/// What settings of a machine keep others from, of those that a simulation without programs has.
+fn caps(machine: &Machine, router: Router) -> Vec<String> {
+    let simulated = |why: &String| ["link ", "slots ", "port-rate "].iter().any(|key| why.starts_with(key));
+    let all = machine.values.bottlenecks();
+    if router == Router::Angara { all.into_iter().filter(simulated).collect() } else { Vec::new() }
 }
 
 /// How packets of a topology find their way as it is.

@@ -50,7 +50,7 @@ fn others(from: u32, range: std::ops::Range<u32>, step: u32) -> Vec<u32> {
 mod tests {
     use crate::rng::{Purpose, Stream};
     use crate::traffic::Pattern;
-    use angara_model::topology::{Layout, LayoutKind};
+    use angara_model::topology::Layout;
 
     #[test]
     fn shares_are_those_of_many_draws() {
