@@ -27,6 +27,15 @@ fn named(shape: &Shape) -> AnyTopology {
     text.parse().expect("a torus or mesh of the chip is one of simulations, too")
 }
 
+/// What is wired how, without times.
+struct Wired {
+    shape: AnyTopology,
+    router: Router,
+    faults: Vec<String>,
+    deadlock: Deadlock,
+    routing: Routing,
+}
+
 /// An error and the setting it is about.
 type Blamed<T> = Result<T, (Error, &'static str)>;
 
@@ -71,23 +80,8 @@ impl Keys {
 
     fn resolve_all(&self) -> Blamed<Simulation> {
         let machine = self.machine()?;
-        let shape = self.topology.clone().or_else(|| machine.as_ref()?.shape.map(|shape| named(&shape)));
-        let shape = shape.unwrap_or_else(|| "torus:8x8x8".parse().expect("a torus"));
-        let router = match (self.router, &shape) {
-            (Some(router), _) => router,
-            (None, AnyTopology::Grid(grid)) if grid.ndims() <= ANGARA_DIMS && grid.is_plain() => Router::Angara,
-            _ => Router::Generic,
-        };
         let seed = self.seed.unwrap_or(1);
-        let faults = self.faults(&shape, router)?;
-        let shape = if router == Router::Generic { with_faults(shape, &faults, seed)? } else { shape };
-        let (deadlock, routing) = (self.deadlock_rule(router)?, self.routing_rule(router, &shape, machine.as_ref())?);
-        let shape = match routing {
-            Routing::Table(_) => with_routing(shape, router, &routing)?,
-            _ => with_routing(shape, router, &routing)
-                .map_err(|(e, key)| (self.round_faults(e, router, &routing), key))?,
-        };
-        let shape = self.with_threshold(shape, &routing)?;
+        let Wired { shape, router, faults, deadlock, routing } = self.wired(machine.as_ref(), seed)?;
         let adaptive = routing == Routing::Adaptive;
         let workload = self.workload.clone().unwrap_or_default();
         self.refuse_unused(&workload)?;
@@ -154,6 +148,27 @@ impl Keys {
         };
         self.ask_workload(&workload, &experiment)?;
         Ok(Simulation { experiment, workload })
+    }
+
+    /// The routers, how they are wired, and how packets find their way.
+    fn wired(&self, machine: Option<&Machine>, seed: u64) -> Blamed<Wired> {
+        let shape = self.topology.clone().or_else(|| machine?.shape.map(|shape| named(&shape)));
+        let shape = shape.unwrap_or_else(|| "torus:8x8x8".parse().expect("a torus"));
+        let router = match (self.router, &shape) {
+            (Some(router), _) => router,
+            (None, AnyTopology::Grid(grid)) if grid.ndims() <= ANGARA_DIMS && grid.is_plain() => Router::Angara,
+            _ => Router::Generic,
+        };
+        let faults = self.faults(&shape, router)?;
+        let shape = if router == Router::Generic { with_faults(shape, &faults, seed)? } else { shape };
+        let (deadlock, routing) = (self.deadlock_rule(router)?, self.routing_rule(router, &shape, machine)?);
+        let shape = match routing {
+            Routing::Table(_) => with_routing(shape, router, &routing)?,
+            _ => with_routing(shape, router, &routing)
+                .map_err(|(e, key)| (self.round_faults(e, router, &routing), key))?,
+        };
+        let shape = self.with_threshold(shape, &routing)?;
+        Ok(Wired { shape, router, faults, deadlock, routing })
     }
 
     /// A workload may object to itself or to the setting it names.

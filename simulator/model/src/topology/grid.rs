@@ -234,7 +234,7 @@ impl Topology for Grid {
             (true, 0) => Class::Lower,
             (true, _) => Class::Upper,
         };
-        Hop { port: self.port(router, 2 * d | (bits >> MINUS_SHIFT & 1) as u32, route), class }
+        Hop { port: self.port(router, (2 * d) | (bits >> MINUS_SHIFT & 1) as u32, route), class }
     }
     fn classes(&self) -> Classes {
         match (self.wrap && self.dims.iter().any(|&d| d > 1), self.adaptive) {

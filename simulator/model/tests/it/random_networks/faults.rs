@@ -66,7 +66,7 @@ proptest! {
         let switching = wormhole.map_or(Switching::CutThrough, |hold| Switching::Wormhole { hold });
         let buffer_flits = spare + if wormhole.is_none() { longest as u16 } else { 1 };
         let vcs = classes.max(2 * half_vcs as u32) as u8;
-        let g = Generic { vcs, buffer_flits, packet_flits_max: longest as u16, cycle: 1000, switching };
+        let g = Generic { vcs, buffer_flits, packet_flits_max: longest as u16, cycle: 1000, switching, ..Generic::default() };
         let endpoints = shape.endpoints() as u64;
         let config = Setup { shape: left.clone(), profile: Profile::Generic(g), seed, faults: Vec::new(), sets: Vec::new() };
         let lengths: Vec<u64> = (1..=longest).collect();
