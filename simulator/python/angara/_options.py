@@ -25,9 +25,9 @@ OPTIONS: Dict[str, Dict[str, Tuple[str, str, str]]] = {'run': {'n': ('--np',
          'mesh': ('--mesh', '<SHAPE>', 'Mesh (no wrap-around links), such as 4x4'),
          'machine': ('--machine',
                      '<NAME|FILE.toml>',
-                     'A machine: desmos, angara-k1 or a file. desmos is 4x2x2x2, angara-k1 is 3x3x4. A file has '
-                     'shape and times, as `angara machine desmos` prints one; --torus or --mesh gives it another '
-                     'shape.'),
+                     'A machine, as `angara machine --help` lists them, or a file. desmos is 4x2x2x2, angara-k1 is '
+                     '3x3x4. A file has shape and times, as `angara machine desmos` prints one; --torus or --mesh '
+                     'gives it another shape.'),
          'set': ('--set',
                  '<KEY=VALUE>',
                  'Change values of the machine, such as link=15GB/s,hop=60ns; may be repeated'),
@@ -411,8 +411,10 @@ OPTIONS: Dict[str, Dict[str, Tuple[str, str, str]]] = {'run': {'n': ('--np',
                                   '<SCHEDULER>',
                                   'In which order waiting jobs start; a list gives one row each. Possible values: '
                                   'fcfs: First come, first served: nobody overtakes; easy: EASY backfilling: later '
-                                  'jobs overtake where they do not delay the first one; conservative: Conservative '
-                                  'backfilling: later jobs overtake where they delay no earlier one [default: easy]'),
+                                  'jobs overtake where they do not delay the first one, for which a set of nodes is '
+                                  'reserved; conservative: Conservative backfilling: later jobs overtake where they '
+                                  'take no node too many of an earlier one; which nodes are left may still delay it, '
+                                  'unless sets are unconstrained [default: easy]'),
                     'policy': ('--policy',
                                '<POLICY>',
                                'How sets are searched for; a list gives one row each. Possible values: '
@@ -444,9 +446,10 @@ OPTIONS: Dict[str, Dict[str, Tuple[str, str, str]]] = {'run': {'n': ('--np',
                                  'Jobs during whose submission the machine is drawn, from the middle of the log '
                                  '[default: 500]'),
                     'write_swf': ('--write-swf',
-                                  '<FILE>',
+                                  '<FILE|->',
                                   'Write the jobs with their simulated waits as a log into this file (.gz: '
-                                  'compressed); one scheduler, policy and seed')},
+                                  'compressed), or with - to standard output, and what else is printed to standard '
+                                  'error; one scheduler, policy and seed')},
  'alloc slurm': {'cluster': ('--cluster',
                              '<FILE>',
                              'Cluster file: hosts are nodes of Slurm by the same name, one node of the torus each'),

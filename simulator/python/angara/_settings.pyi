@@ -16,6 +16,7 @@ class Settings(TypedDict, total=False):
     buffer: int
     deadlock: Literal["bubble", "dateline"]
     routing: Literal["dor", "adaptive", "nca", "minimal", "valiant", "ugal", "ugal-g", "par"]
+    ugal_threshold: int
     workload: str
     length: Union[int, str]
     load: float
@@ -53,6 +54,7 @@ class Lists(TypedDict, total=False):
     buffer: Iterable[int]
     deadlock: Iterable[Literal["bubble", "dateline"]]
     routing: Iterable[Literal["dor", "adaptive", "nca", "minimal", "valiant", "ugal", "ugal-g", "par"]]
+    ugal_threshold: Iterable[int]
     workload: Iterable[str]
     length: Iterable[Union[int, str]]
     load: Iterable[float]

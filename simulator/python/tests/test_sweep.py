@@ -58,9 +58,10 @@ def test_programs_and_arrays_are_swept():
     assert result.column("pattern").tolist() == ["pattern[0]", "pattern[1]"]
     assert [point.settings["pattern"] for point in result] == ["pattern[0]", "pattern[1]"]
     assert "pattern[1]" in str(result) and "matrix:" not in str(result)
-    mixed = angara.sweep(BASE, pattern=["uniform", one], rates=[np.arange(16)])
+    mixed = angara.sweep(BASE, pattern=["uniform", one])
     assert mixed.column("pattern").tolist() == ["uniform", "pattern[1]"]
-    assert mixed.column("rates").tolist() == ["rates[0]"] * 2
+    rated = angara.sweep(BASE, rates=[np.arange(16), np.ones(16)])
+    assert rated.column("rates").tolist() == ["rates[0]", "rates[1]"]
 
 
 def with_one(value, at):
