@@ -93,6 +93,25 @@ fn values_of_a_machine_reach_programs_by_file_and_by_option() {
     assert!(adapter["get"] > 2.0 * ENDS && memory["get"] < 100.0, "{adapter:?} {memory:?}");
 }
 
+#[test]
+fn ports_feed_all_links_of_a_node_at_once() {
+    let test = Test::new("ports");
+    let program = tools::compile("tests/c/virtual_time/all_links.c");
+    let time = |ports: &str, neighbours: &str| -> f64 {
+        let set = format!("link=50GB/s,core=50GB/s,{ports}");
+        let args =
+            ["run", "--quiet", "--timeout", "200", "--clock", "virtual", "-n", "27", "--torus", "3x3x3", "--set"];
+        let done = test.run(test.angara(args).arg(set).arg("--").arg(&program).arg(neighbours)).success();
+        done.stdout.trim().parse().expect("nanoseconds")
+    };
+    let one = time("ports=1", "1");
+    assert!(off(time("ports=6", "6"), one) < 0.01, "six links take as long as one");
+    assert!(off(time("ports=3", "6"), 2.0 * one) < 0.05, "two links for each port");
+    assert!(time("ports=1", "6") > 5.5 * one);
+    assert!(time("ports=6,port-rate=25GB/s", "6") > 1.8 * one, "a port has a rate of its own");
+    test.assert_clean();
+}
+
 /// Links that carried puts in a job on a torus with rings of two nodes, in which all put to all.
 fn used(test: &Test, options: &[&str]) -> Vec<String> {
     let program = tools::compile("tests/c/traffic.c");

@@ -104,7 +104,8 @@ mod tests {
     #[test]
     fn lone_packets_of_both_routers_take_the_machines_times() {
         for machine in ["desmos", "gemini", "bluegene-p"] {
-            let with = |rest: &str| network(&format!("machine = \"{machine}\"\ntopology = \"torus:8x8\"\n{rest}"));
+            let of = format!("machine = \"{machine}\"\nset = \"ports=1\"\ntopology = \"torus:8x8\"\n");
+            let with = |rest: &str| network(&format!("{of}{rest}"));
             let (chip, generic) = (with("router = \"angara\""), with("router = \"generic\""));
             let Profile::Generic(g) = &generic.profile else { panic!("a generic router") };
             for dst in [1, 3, 9, 36] {
@@ -144,7 +145,8 @@ mod tests {
         assert!(refused("machine = \"tpu-v4\"").contains("--set ports=1"), "{}", refused("machine = \"tpu-v4\""));
         assert!(refused("set = [\"credit=90ns\"]").contains("credits take as long"));
         assert!(refused("machine = \"desmos\"\ncycle-ns = 2.0").contains("leave it out"));
-        assert!(refused("set = [\"hop=1ms\"]").contains("give a shorter one"), "{}", refused("set = [\"hop=1ms\"]"));
+        let far = refused("set = [\"hop=50us,ejection=50us\"]");
+        assert!(far.contains("give a shorter one"), "{far}");
         assert!(refused("injection-ns = 300.0").contains("a machine"));
     }
 }

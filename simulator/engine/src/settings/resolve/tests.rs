@@ -79,7 +79,7 @@ fn a_machine_gives_topology_and_times_and_settings_win() {
     for (text, key, part) in [
         ("machine = \"cray\"", "machine", "there are desmos"),
         ("set = \"hop=soon\"", "set", "such as 129ns"),
-        ("machine = \"desmos\"\nrouter = \"generic\"", "machine", "describes the chip"),
+        ("machine = \"tpu-v4\"\nrouter = \"generic\"", "machine", "--set ports=1"),
         ("set = \"injection=5us\"", "topology", "injection"),
     ] {
         let (e, blamed) = refused(text);
