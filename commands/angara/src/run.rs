@@ -242,7 +242,7 @@ pub struct RunArgs {
     /// Write every packet to this file, for Wireshark
     ///
     /// Everything goes through the emulated network (--path ring).
-    #[arg(long, value_name = "FILE.pcapng", help_heading = OUTPUT, value_parser = out_file())]
+    #[arg(long, value_name = "FILE.pcapng", help_heading = OUTPUT)]
     capture: Option<PathBuf>,
     /// Serve a page that shows the network at work
     ///
