@@ -143,9 +143,10 @@ impl Chip {
         self.packets.free(h);
         let list = &mut self.raw.delivered;
         list.push_back(delivery);
-        // Those of one instant stand in order of destination.
+        // Those of one instant stand in order of destination, and from several ports of it in that of source.
+        let order = |d: &Delivery| (d.tail, d.dst, d.src);
         let mut i = list.len() - 1;
-        while i > 0 && list[i - 1].tail == delivery.tail && list[i - 1].dst > delivery.dst {
+        while i > 0 && list[i - 1].tail == delivery.tail && order(&list[i - 1]) > order(&delivery) {
             list.swap(i - 1, i);
             i -= 1;
         }
