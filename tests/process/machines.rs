@@ -101,7 +101,9 @@ fn ports_feed_all_links_of_a_node_at_once() {
         let set = format!("link=50GB/s,core=50GB/s,{ports}");
         let args =
             ["run", "--quiet", "--timeout", "200", "--clock", "virtual", "-n", "27", "--torus", "3x3x3", "--set"];
-        let done = test.run(test.angara(args).arg(set).arg("--").arg(&program).arg(neighbours)).success();
+        let mut command = test.angara(args);
+        command.arg(set).arg("--").arg(&program).arg(neighbours);
+        let done = test.run(command).success();
         done.stdout.trim().parse().expect("nanoseconds")
     };
     let one = time("ports=1", "1");

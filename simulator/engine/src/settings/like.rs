@@ -56,7 +56,15 @@ impl Keys {
         let flit = if slower(p.core_flit, p.link_flit) { p.core_flit } else { p.link_flit };
         let cycle = (2 * flit.num + flit.den) / (2 * flit.den);
         let hop = (p.router_ps + p.link_ps + cycle / 2) / cycle;
-        let link = hop.saturating_sub(HOP_BESIDE_LINK).max(1);
+        if hop <= HOP_BESIDE_LINK {
+            let (least, flit) = (HOP_BESIDE_LINK + 1, cycle as f64 / 1000.0);
+            let why = format!(
+                "a hop takes this router at least {least} cycles, each a flit on a link, {flit} ns; give a longer hop, or \
+                 faster links"
+            );
+            return Err(refuse("hop", why));
+        }
+        let link = hop - HOP_BESIDE_LINK;
         let link = u16::try_from(link).ok().filter(|link| *link <= LINK_MAX).ok_or_else(|| {
             refuse(
                 "hop",
@@ -103,7 +111,7 @@ mod tests {
 
     #[test]
     fn lone_packets_of_both_routers_take_the_machines_times() {
-        for machine in ["desmos", "gemini", "bluegene-p"] {
+        for machine in ["desmos", "gemini"] {
             let of = format!("machine = \"{machine}\"\nset = \"ports=1\"\ntopology = \"torus:8x8\"\n");
             let with = |rest: &str| network(&format!("{of}{rest}"));
             let (chip, generic) = (with("router = \"angara\""), with("router = \"generic\""));
@@ -147,6 +155,8 @@ mod tests {
         assert!(refused("machine = \"desmos\"\ncycle-ns = 2.0").contains("leave it out"));
         let far = refused("set = [\"hop=50us,ejection=50us\"]");
         assert!(far.contains("give a shorter one"), "{far}");
+        let slow = refused("machine = \"bluegene-p\"\nset = \"ports=1\"");
+        assert!(slow.contains("at least 4 cycles") && slow.contains("faster links"), "{slow}");
         assert!(refused("injection-ns = 300.0").contains("a machine"));
     }
 }
