@@ -95,6 +95,11 @@ pub enum SetupError {
         "routing adaptive on {0} with wormhole switching: packets that wait in several routers can keep each other from the escape channels; use cut-through switching, or another routing"
     )]
     AdaptiveWormhole(AnyTopology),
+    /// Only a packet as a whole chooses anew while it waits.
+    #[error(
+        "a turn model on {0} with wormhole switching: packets choose anew while they wait, which is simulated with cut-through switching only; use that, or routing dor"
+    )]
+    TurnsWormhole(AnyTopology),
     /// Packets longer than a buffer.
     #[error(
         "buffer = {buffer} flits: packets of {packet} flits never fit (virtual cut-through); give buffer >= {packet}, or use wormhole switching"
@@ -246,8 +251,13 @@ impl Generic {
                 let (vcs, needed, shape) = (self.vcs, shape.classes().count(), shape.clone());
                 return Err(SetupError::Escape { vcs, needed, shape });
             }
-            Classes::Escape(_) if self.switching != Switching::CutThrough => {
-                return Err(SetupError::AdaptiveWormhole(shape.clone()));
+            Classes::Escape(n) if self.switching != Switching::CutThrough => {
+                let shape = shape.clone();
+                return Err(if n == 0 {
+                    SetupError::TurnsWormhole(shape)
+                } else {
+                    SetupError::AdaptiveWormhole(shape)
+                });
             }
             _ => {}
         }

@@ -15,7 +15,7 @@ class Settings(TypedDict, total=False):
     hold_switch: bool
     buffer: int
     deadlock: Literal["bubble", "dateline"]
-    routing: Literal["dor", "adaptive", "nca", "minimal", "valiant", "ugal", "ugal-g", "par"]
+    routing: Literal["dor", "adaptive", "nca", "minimal", "valiant", "ugal", "ugal-g", "par", "updown", "west-first", "odd-even"]
     ugal_threshold: int
     workload: str
     length: Union[int, str]
@@ -53,7 +53,7 @@ class Lists(TypedDict, total=False):
     hold_switch: Iterable[bool]
     buffer: Iterable[int]
     deadlock: Iterable[Literal["bubble", "dateline"]]
-    routing: Iterable[Literal["dor", "adaptive", "nca", "minimal", "valiant", "ugal", "ugal-g", "par"]]
+    routing: Iterable[Literal["dor", "adaptive", "nca", "minimal", "valiant", "ugal", "ugal-g", "par", "updown", "west-first", "odd-even"]]
     ugal_threshold: Iterable[int]
     workload: Iterable[str]
     length: Iterable[Union[int, str]]

@@ -62,6 +62,10 @@ pub enum Routing {
     Par,
     /// Up and then down the levels of a graph.
     UpDown,
+    /// Any shortest way without a turn west (mesh of two sizes).
+    WestFirst,
+    /// Any shortest way whose turns the column allows (mesh of two sizes).
+    OddEven,
     /// As a file says (graphs).
     Table(String),
 }
@@ -78,6 +82,8 @@ impl Routing {
         ("ugal-g", Routing::UgalG, topology::Routing::UgalG),
         ("par", Routing::Par, topology::Routing::Par),
         ("updown", Routing::UpDown, topology::Routing::UpDown),
+        ("west-first", Routing::WestFirst, topology::Routing::WestFirst),
+        ("odd-even", Routing::OddEven, topology::Routing::OddEven),
     ];
 
     /// The model's routing by this name; of a table the kind only.

@@ -144,7 +144,7 @@ macro_rules! settings {
         /// How rings are kept from deadlock; bubble belongs to angara, dateline to generic
         #[arg(long, value_parser = word::<Deadlock>())]
         deadlock: Deadlock,
-        /// dor, adaptive (torus, mesh, HyperX), nca, minimal, valiant, ugal, ugal-g, par, updown or table:FILE [default: what the topology takes; dor on a torus, minimal on a graph, updown round faults (generic)]
+        /// dor, adaptive (torus, mesh, HyperX), nca, minimal, valiant, ugal, ugal-g, par, updown, west-first, odd-even (mesh of two sizes) or table:FILE [default: what the topology takes; dor on a torus, minimal on a graph, updown round faults (generic)]
         #[arg(long, value_name = "ROUTING")]
         #[serde(deserialize_with = "text")]
         routing: Routing,

@@ -156,7 +156,13 @@ impl Keys {
         let shape = shape.unwrap_or_else(|| "torus:8x8x8".parse().expect("a torus"));
         let router = match (self.router, &shape) {
             (Some(router), _) => router,
-            (None, AnyTopology::Grid(grid)) if grid.ndims() <= ANGARA_DIMS && grid.is_plain() => Router::Angara,
+            (None, AnyTopology::Grid(grid))
+                if grid.ndims() <= ANGARA_DIMS
+                    && grid.is_plain()
+                    && matches!(self.routing, None | Some(Routing::Dor | Routing::Adaptive)) =>
+            {
+                Router::Angara
+            }
             _ => Router::Generic,
         };
         let faults = self.faults(&shape, router)?;
@@ -518,7 +524,9 @@ fn with_routing(shape: AnyTopology, router: Router, routing: &Routing) -> Blamed
         (Routing::Adaptive, AnyTopology::Grid(_)) if router == Router::Angara => return Ok(shape),
         (Routing::Table(path), _) if router == Router::Generic => return shape.with_table(path).map_err(refuse),
         (_, AnyTopology::Grid(_)) if router == Router::Angara => {
-            return Err(refuse(format!("{shape} takes dor or adaptive")));
+            return Err(refuse(format!(
+                "{shape} with router angara takes dor or adaptive; router generic takes others"
+            )));
         }
         _ => {}
     }

@@ -9,7 +9,7 @@ use crate::routers::mask::Field;
 use crate::routers::network::Routers;
 use crate::routers::place::{Range, beyond_one, links};
 use crate::routers::timing::WINDOW;
-use crate::topology::{Route, Routing, Topology};
+use crate::topology::{Route, Topology};
 use crate::wormhole::Wormhole;
 use std::collections::BTreeSet;
 
@@ -112,7 +112,7 @@ fn assemble<T: Route, F: Field, const N: usize, const P: usize, const W: usize>(
     crew: &Crew,
 ) -> Result<Box<dyn Engine>, PartsError> {
     let cuts = Cuts::new(&topology, p.link, crew)?;
-    if T::ADAPTS && topology.routing() == Routing::Adaptive {
+    if T::ADAPTS && topology.routing().adapts() {
         return cuts.engine(|range| Routers::<T, CutThrough<F, true>, N, P, W>::new(topology.clone(), p, seed, &range));
     }
     match p.switching {

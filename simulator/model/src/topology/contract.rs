@@ -96,7 +96,8 @@ pub enum Classes {
     Halves,
     /// N values of [`Class::Step`].
     Steps(u32),
-    /// N channels for escape, [`Class::Lower`] and if there are two [`Class::Upper`], and [`Class::ADAPTIVE`].
+    /// N channels for escape, [`Class::Lower`] and if there are two [`Class::Upper`], and [`Class::ADAPTIVE`]. With none, no
+    /// option of a packet leads into a circle.
     Escape(u32),
 }
 
@@ -158,8 +159,19 @@ pub enum Routing {
     UpDown,
     /// Along any shortest way, at every router as there is room, with an escape in dimension order.
     Adaptive,
+    /// Along any shortest way on which no packet turns west, at every router as there is room (mesh of two dimensions).
+    WestFirst,
+    /// Along any shortest way whose turns the column allows, at every router as there is room (mesh of two dimensions).
+    OddEven,
     /// As a table says.
     Table,
+}
+
+impl Routing {
+    /// Packets choose at every router as there is room, by [`Route::options`].
+    pub fn adapts(self) -> bool {
+        matches!(self, Routing::Adaptive | Routing::WestFirst | Routing::OddEven)
+    }
 }
 
 /// What [`Routing::Ugal`] and its like compare, as long as every packet takes its shortest way: by this it can be told
@@ -276,7 +288,7 @@ pub trait Outputs {
     fn bound(&self, router: u32, port: u8) -> u32;
 }
 
-/// Where a packet of [`Routing::Adaptive`] may go from a router.
+/// Where a packet that [adapts](Routing::adapts) may go from a router.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
     /// Ports of all shortest ways, as a mask, on channels of [`Class::ADAPTIVE`]; none at the destination's router.

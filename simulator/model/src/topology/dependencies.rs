@@ -8,7 +8,7 @@
 //! escape channels it has been in. If no chain of these waits closes, escapes empty, and with them everything else
 //! (Duato 1993).
 
-use super::contract::{Class, Classes, End, Hop, Options, Outputs, Route, Routing, Topology};
+use super::contract::{Class, Classes, End, Hop, Options, Outputs, Route, Topology};
 use angara_fabric::bits::bits;
 use angara_fabric::rng::{below, mix};
 use std::collections::{HashMap, HashSet};
@@ -82,7 +82,7 @@ impl<T: Route> Ways for T {
         let (mut here, mut input) = self.attach(src);
         let mut way = Vec::new();
         while way.len() < 8 * self.routers() {
-            let (hop, escape) = if Self::ADAPTS && self.routing() == Routing::Adaptive {
+            let (hop, escape) = if Self::ADAPTS && self.routing().adapts() {
                 self.came(input, &mut route);
                 let options = self.options(here, &route);
                 (any(&options, mix(random ^ way.len() as u64), queues), Some(options.escape))

@@ -22,12 +22,13 @@ pub struct Grid {
     endpoints: u32,
     /// Parallel links in every direction.
     links: u32,
-    /// Packets choose among all shortest ways.
-    adaptive: bool,
+    routing: Routing,
 }
 
 /// Bits of `RouteState::hi` from here on: dimension d travels in the upper class.
 const UPPER_SHIFT: u32 = 32;
+/// Bit of `RouteState::hi`: the packet has left its source's column; of meshes, which have no upper classes.
+const LEFT_COLUMN: u64 = 1 << 37;
 /// Bits of `RouteState::hi` from here on: dimension d travels towards minus.
 const MINUS_SHIFT: u32 = 38;
 /// Bits of `RouteState::hi` from here on: the destination's number at its router, below [`PORTS_MAX`].
@@ -70,7 +71,7 @@ impl Grid {
             stride *= d as u32;
         }
         let (endpoints, links) = (endpoints.into(), links.into());
-        Ok(Grid { dims: dims.to_vec(), strides, wrap, endpoints, links, adaptive: false })
+        Ok(Grid { dims: dims.to_vec(), strides, wrap, endpoints, links, routing: Routing::Dor })
     }
     /// Sizes of the dimensions, X first.
     pub fn dims(&self) -> &[u16] {
@@ -83,6 +84,35 @@ impl Grid {
     /// A router has one endpoint, and one link in every direction, as the chip has.
     pub fn is_plain(&self) -> bool {
         (self.endpoints, self.links) == (1, 1)
+    }
+    /// There are turn models: it is a mesh of two dimensions.
+    fn takes_turns(&self) -> bool {
+        !self.wrap && self.dims.len() == 2
+    }
+    /// Of the directions that bring a packet nearer, as bits, those that the turn model allows it at `router`.
+    fn turns(&self, router: u32, route: &RouteState, directions: u64) -> u64 {
+        const EAST: u64 = 1;
+        const WEST: u64 = 2;
+        let vertical = directions & !(EAST | WEST);
+        let odd = |column: u32| column % 2 == 1;
+        match self.routing {
+            Routing::WestFirst if directions & WEST != 0 => WEST,
+            Routing::OddEven if directions & WEST != 0 => {
+                if odd(self.coordinate(router, 0)) {
+                    WEST
+                } else {
+                    directions
+                }
+            }
+            Routing::OddEven if directions & EAST != 0 && vertical != 0 => {
+                let (here, left) = (self.coordinate(router, 0), route.lo as u32 & 0xffff);
+                // A turn out of the east is taken in odd columns, or where the packet began.
+                let turns = odd(here) || route.hi & LEFT_COLUMN == 0;
+                let goes_on = left != 1 || odd(here + left);
+                if turns { vertical | if goes_on { EAST } else { 0 } } else { EAST }
+            }
+            _ => directions,
+        }
     }
     /// Ports that lead to other routers.
     fn link_ports(&self) -> u32 {
@@ -153,7 +183,9 @@ impl Written for Grid {
     }
     fn with_routing(&self, routing: Routing) -> Result<Grid, String> {
         match routing {
-            Routing::Dor | Routing::Adaptive => Ok(Grid { adaptive: routing == Routing::Adaptive, ..self.clone() }),
+            Routing::Dor | Routing::Adaptive => Ok(Grid { routing, ..self.clone() }),
+            Routing::WestFirst | Routing::OddEven if self.takes_turns() => Ok(Grid { routing, ..self.clone() }),
+            _ if self.takes_turns() => Err("dor, adaptive, west-first or odd-even".into()),
             _ => Err("dor or adaptive".into()),
         }
     }
@@ -237,14 +269,16 @@ impl Topology for Grid {
         Hop { port: self.port(router, (2 * d) | (bits >> MINUS_SHIFT & 1) as u32, route), class }
     }
     fn classes(&self) -> Classes {
-        match (self.wrap && self.dims.iter().any(|&d| d > 1), self.adaptive) {
-            (rings, true) => Classes::Escape(1 + u32::from(rings)),
-            (true, false) => Classes::Halves,
-            (false, false) => Classes::One,
+        let rings = self.wrap && self.dims.iter().any(|&d| d > 1);
+        match self.routing {
+            Routing::Adaptive => Classes::Escape(1 + u32::from(rings)),
+            Routing::WestFirst | Routing::OddEven => Classes::Escape(0),
+            _ if rings => Classes::Halves,
+            _ => Classes::One,
         }
     }
     fn routing(&self) -> Routing {
-        if self.adaptive { Routing::Adaptive } else { Routing::Dor }
+        self.routing
     }
     fn layout(&self) -> Layout {
         let sizes: Vec<u32> = self.dims.iter().map(|&d| u32::from(d)).collect();
@@ -293,15 +327,20 @@ impl Topology for Grid {
 impl Route for Grid {
     const ADAPTS: bool = true;
     fn options(&self, router: u32, route: &RouteState) -> Options {
-        let mut ports = 0;
+        let mut directions = 0;
         for d in 0..self.ndims() {
             let lanes = if d < 4 { route.lo } else { route.hi };
             if lanes >> (16 * (d & 3)) & 0xffff != 0 {
-                let direction = 2 * d + usize::from(route.hi >> d >> MINUS_SHIFT & 1 != 0);
-                for link in 0..self.links as usize {
-                    ports |= 1 << (2 * self.ndims() * link + direction);
-                }
+                directions |= 1 << (2 * d + usize::from(route.hi >> d >> MINUS_SHIFT & 1 != 0));
             }
+        }
+        let turns = self.turns(router, route, directions);
+        let links = 0..self.links as usize;
+        let ports = links.fold(0, |ports, link| ports | turns << (2 * self.ndims() * link));
+        if self.routing != Routing::Adaptive && ports != 0 {
+            // Whoever waits for a channel without room waits for none of a circle.
+            let port = self.port(router, turns.trailing_zeros(), route);
+            return Options { ports, escape: Hop { port, class: Class::Any } };
         }
         let mut escape = self.next(router, &mut route.clone());
         if !self.wrap && ports != 0 {
@@ -314,6 +353,9 @@ impl Route for Grid {
             let d = usize::from(input) % (2 * self.ndims()) / 2;
             let lanes = if d < 4 { &mut route.lo } else { &mut route.hi };
             *lanes -= 1 << (16 * (d & 3));
+            if d == 0 && self.routing == Routing::OddEven {
+                route.hi |= LEFT_COLUMN;
+            }
         }
     }
 }
@@ -334,5 +376,45 @@ mod tests {
         assert_eq!([4, 10].map(|port| wide.cell(0, port).title), ["+X 1 links", "to nodes 2"]);
         let cell = torus.cell(47, 0);
         assert_eq!((cell.title.as_str(), cell.columns, cell.rows, cell.column, cell.row), ("+X links", 9, 7, 8, 6));
+    }
+
+    /// Links that packets wait for while they hold another one, on all ways that a turn model leaves them.
+    fn waits(mesh: &Grid) -> std::collections::BTreeMap<(u32, u8), std::collections::BTreeSet<(u32, u8)>> {
+        let mut waits = std::collections::BTreeMap::<_, std::collections::BTreeSet<_>>::new();
+        let nodes = mesh.endpoints() as u32;
+        for (src, dst) in (0..nodes).flat_map(|src| (0..nodes).map(move |dst| (src, dst))) {
+            let mut todo = vec![(src, None, mesh.start(src, dst, 0))];
+            while let Some((router, held, route)) = todo.pop() {
+                let options = mesh.options(router, &route);
+                assert_eq!(options.ports == 0, router == dst, "{mesh} from {src} to {dst} at {router}");
+                for port in angara_fabric::bits::bits(options.ports).map(|port| port as u8) {
+                    let link = (router, port);
+                    held.into_iter().for_each(|held| _ = waits.entry(held).or_default().insert(link));
+                    waits.entry(link).or_default();
+                    let End::Router { router, port } = mesh.output(router, port) else { panic!("a link") };
+                    let mut route = route;
+                    mesh.came(port, &mut route);
+                    todo.push((router, Some(link), route));
+                }
+            }
+        }
+        waits
+    }
+
+    #[test]
+    fn no_packets_wait_in_a_circle_if_they_turn_by_a_model() {
+        for (dims, routing) in [([5, 4], Routing::WestFirst), ([5, 4], Routing::OddEven), ([4, 5], Routing::OddEven)] {
+            let mesh = Grid::new(&dims, false).unwrap().with_routing(routing).unwrap();
+            let mut waits = waits(&mesh);
+            // Who waits for nobody goes on, until nobody is left.
+            while let Some(link) = waits.iter().find(|(_, of)| of.is_empty()).map(|(link, _)| *link) {
+                waits.remove(&link);
+                waits.values_mut().for_each(|of| _ = of.remove(&link));
+            }
+            assert!(waits.is_empty(), "{mesh} {routing:?}: {waits:?}");
+        }
+        let adaptive = Grid::new(&[5, 4], false).unwrap().with_routing(Routing::Adaptive).unwrap();
+        assert!(!waits(&adaptive).values().all(std::collections::BTreeSet::is_empty), "links are waited for");
+        assert!(Grid::new(&[4, 4], true).unwrap().with_routing(Routing::OddEven).is_err());
     }
 }

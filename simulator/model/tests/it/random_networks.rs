@@ -16,6 +16,7 @@ use angara_oracle as oracle;
 use oracle::angara::{Counts, Fate, Fault, How, Met};
 use oracle::generic::dragonfly;
 use oracle::generic::graph::{self, Way};
+use oracle::generic::turns::Turns;
 use oracle::random::{ROUTES, below, mix, word};
 use oracle::{Grid, Received, Sent};
 use proptest::prelude::*;
@@ -388,6 +389,33 @@ proptest! {
         let lengths: Vec<u64> = (1..=longest).collect();
         let sent = traffic(seed, endpoints, 40 * endpoints.min(20), &lengths, longest * 1000 * 6 / load, hot);
         let p = parameters_of(oracle::generic::read_adaptive(&text), &config, &sent);
+        prop_assert_eq!(run_model(&config, &sent, 1000), oracle::generic::run(&p, &sent, 1000));
+    }
+
+    #[test]
+    fn turn_models_agree_with_the_oracle(
+        (columns, rows) in (1u16..6, 1u16..6),
+        more in prop::sample::select(vec!["", ",c=2", ",x=2", ",c=2,x=2"]),
+        (turns, routing) in prop::sample::select(vec![
+            (Turns::WestFirst, topology::Routing::WestFirst),
+            (Turns::OddEven, topology::Routing::OddEven),
+        ]),
+        vcs in 1u8..5,
+        longest in prop::sample::select(vec![1u64, 2, 5, 16]),
+        spare in 0u16..20,
+        load in 1u64..24,
+        hot in any::<bool>(),
+        seed in any::<u64>(),
+    ) {
+        let text = format!("mesh:{columns}x{rows}{more}");
+        let shape = text.parse::<AnyTopology>().unwrap().with_routing(routing).unwrap();
+        let g = Generic { vcs, buffer_flits: spare + longest as u16, packet_flits_max: longest as u16, cycle: 1000,
+                          ..Generic::default() };
+        let endpoints = shape.endpoints() as u64;
+        let config = Setup { shape, profile: Profile::Generic(g), seed, faults: Vec::new(), sets: Vec::new() };
+        let lengths: Vec<u64> = (1..=longest).collect();
+        let sent = traffic(seed, endpoints, 40 * endpoints.min(20), &lengths, longest * 1000 * 6 / load, hot);
+        let p = parameters_of(oracle::generic::turns::of(&text, turns), &config, &sent);
         prop_assert_eq!(run_model(&config, &sent, 1000), oracle::generic::run(&p, &sent, 1000));
     }
 

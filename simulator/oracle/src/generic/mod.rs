@@ -12,6 +12,7 @@ mod kinds;
 pub mod left;
 pub(crate) mod net;
 mod tree;
+pub mod turns;
 
 pub use kinds::{any_shape, knows, read, read_adaptive};
 pub use net::Net;

@@ -9,6 +9,8 @@ pub struct Packet {
     /// Chosen once at the source of a grid: per dimension, towards plus and upper class.
     pub(crate) plus: Vec<bool>,
     pub(crate) upper: Vec<bool>,
+    /// In a mesh with a turn model: the column of its source.
+    pub(crate) column: usize,
     pub(crate) word: u64,
     /// The upper 14 bits of its first word.
     lot: u64,
@@ -26,6 +28,7 @@ impl Packet {
             index,
             plus: Vec::new(),
             upper: Vec::new(),
+            column: 0,
             word,
             lot: word >> 50,
             routers: 0,
