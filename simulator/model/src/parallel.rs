@@ -31,6 +31,9 @@ pub enum PartsError {
     /// A part has no routers.
     #[error("processes = {0}: the network can be cut into {1} parts at most; give as many or fewer")]
     Processes(usize, usize),
+    /// Nodes send and receive in different parts.
+    #[error("processes = {0}: a node of this network sends to one router and receives from another; use threads")]
+    Apart(usize),
 }
 
 /// What parts can send each other.

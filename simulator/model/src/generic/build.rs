@@ -9,7 +9,7 @@ use crate::routers::mask::Field;
 use crate::routers::network::Routers;
 use crate::routers::place::{Range, beyond_one, links};
 use crate::routers::timing::WINDOW;
-use crate::topology::{Route, Topology};
+use crate::topology::{End, Route, Topology};
 use crate::wormhole::Wormhole;
 use std::collections::BTreeSet;
 
@@ -38,9 +38,18 @@ pub(crate) fn near(topology: &dyn Topology, cuts: &[u32], part: usize) -> Vec<us
     others.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
+/// True if every endpoint receives by the port by which it sends.
+fn receives_where_it_sends(topology: &dyn Topology) -> bool {
+    let places = (0..topology.endpoints() as u32).map(|e| (e, topology.attach(e)));
+    places.into_iter().all(|(e, (router, port))| topology.output(router, port) == End::Endpoint(e))
+}
+
 impl Cuts {
     pub(crate) fn new(topology: &dyn Topology, link: u16, crew: &Crew) -> Result<Cuts, PartsError> {
         let (routers, endpoints) = (topology.routers(), topology.endpoints());
+        if let (Crew::Processes(peers), false) = (crew, receives_where_it_sends(topology)) {
+            return Err(PartsError::Apart(peers.count()));
+        }
         let cuts = cuts(routers, crew.parts(routers.min(PARTS_MAX))?);
         // Endpoints are attached in ascending order, so those of a range of routers are a range, too.
         let attached: Vec<u32> = (0..endpoints as u32).map(|e| topology.attach(e).0).collect();

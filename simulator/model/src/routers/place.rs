@@ -49,14 +49,23 @@ impl Range<'_> {
     /// The ports of a router, as seen from this part.
     pub(crate) fn ports<const N: usize, const P: usize>(&self, topology: &dyn Topology, router: u32) -> [Port; P] {
         std::array::from_fn(|port| {
-            let end = if port < topology.ports() { topology.output(router, port as u8) } else { End::Open };
+            let (here, ports) = ((router, port as u8), topology.ports());
+            let end = match if port < ports { topology.output(router, port as u8) } else { End::Open } {
+                // Of a link of one direction, credits go the other way.
+                End::Open if port < ports => topology.input(router, port as u8),
+                end => end,
+            };
             let (peer, wire, part) = match end {
                 End::Router { router, port } => {
                     let part = part_of(self.cuts, router);
                     let wire = if part == self.part { Wire::Router } else { Wire::Away };
                     ((router - self.cuts[part]) * N as u32 + port as u32 * (N / P) as u32, wire, part)
                 }
-                End::Endpoint(e) => (e - self.endpoint_cuts[self.part], Wire::Endpoint, self.part),
+                End::Endpoint(e) if topology.attach(e) == here => {
+                    (e - self.endpoint_cuts[self.part], Wire::Endpoint, self.part)
+                }
+                // It sends elsewhere, so nobody asks for its number.
+                End::Endpoint(_) => (0, Wire::Endpoint, self.part),
                 End::Open => (0, Wire::Open, self.part),
             };
             let link = matches!(wire, Wire::Router | Wire::Away);

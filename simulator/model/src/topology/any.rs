@@ -245,9 +245,9 @@ mod tests {
             for p in 0..t.ports() as u8 {
                 match t.output(r, p) {
                     End::Router { router, port } => {
-                        assert_eq!(t.output(router, port), End::Router { router: r, port: p }, "link of {r}.{p}");
+                        assert_eq!(t.input(router, port), End::Router { router: r, port: p }, "link of {r}.{p}");
                     }
-                    End::Endpoint(e) => assert_eq!(t.attach(e), (r, p)),
+                    End::Endpoint(e) => assert!(t.attach(e) == (r, p) || t.input(r, p) == End::Open),
                     End::Open => {}
                 }
             }
@@ -280,6 +280,9 @@ mod tests {
         }
         for (k, n) in [(2, 1), (2, 4), (3, 3), (4, 2)] {
             check(&FatTree::new(k, n).unwrap());
+        }
+        for text in ["fly:2,1", "fly:2,4", "fly:3,3", "fly:4,2"] {
+            check(&*text.parse::<AnyTopology>().unwrap());
         }
         for (m, n, r) in [(1, 1, 1), (3, 2, 5), (4, 4, 4)] {
             check(&Clos::new(m, n, r).unwrap());
@@ -339,6 +342,7 @@ mod tests {
             "mesh:4x4",
             "fat-tree:8,3",
             "torus:2x2x2x2x2x2",
+            "fly:4,3",
             "clos:4,8,16",
             "dragonfly:2",
             "dragonfly:2,1,1",
@@ -374,6 +378,9 @@ mod tests {
             ("clos:40,30,2", "endpoints + spines"),
             ("ring:8", "there is no `ring`; write torus:"),
             ("fat-tree:2", "write fat-tree:ARITY,LEVELS"),
+            ("fly:2", "write fly:ARITY,RANKS"),
+            ("fly:33,2", "2 to 32 inputs"),
+            ("fly:2,0", "1 to 16 ranks"),
             ("torus:4096x4096x2", "33554432 nodes"),
             ("dragonfly:17", "1 to 16"),
             ("torus:4x4,c=0", "give c = 1 to 60"),

@@ -215,7 +215,11 @@ pub trait Topology: Send + Sync {
     fn ports(&self) -> usize;
     /// Returns what output `port` of `router` leads to; for a link, the input port it arrives at.
     fn output(&self, router: u32, port: u8) -> End;
-    /// The router and port (input and output alike) of an endpoint.
+    /// What leads to input `port` of `router`: what the output of this port leads to, unless links have one direction.
+    fn input(&self, router: u32, port: u8) -> End {
+        self.output(router, port)
+    }
+    /// The router and port by which an endpoint sends; it receives by the same, unless links have one direction.
     fn attach(&self, endpoint: u32) -> (u32, u8);
     /// False for an endpoint whose router is down: no packet is from or to it.
     fn is_up(&self, _endpoint: u32) -> bool {
@@ -416,7 +420,7 @@ pub(super) fn check(t: &dyn Topology) -> Result<(), String> {
                         "port {p} of router {r} leads to port {port} of router {router}, which is not there"
                     ));
                 }
-                let back = t.output(router, port);
+                let back = t.input(router, port);
                 if back != (End::Router { router: r, port: p }) {
                     return Err(format!(
                         "port {p} of router {r} leads to port {port} of router {router}, which leads elsewhere"
@@ -429,7 +433,9 @@ pub(super) fn check(t: &dyn Topology) -> Result<(), String> {
                     ));
                 }
             }
-            End::Endpoint(e) if u64::from(e) >= endpoints || t.attach(e) != (r, p) => {
+            End::Endpoint(e)
+                if u64::from(e) >= endpoints || t.input(r, p) == t.output(r, p) && t.attach(e) != (r, p) =>
+            {
                 return Err(format!("port {p} of router {r} leads to endpoint {e}, which is elsewhere"));
             }
             End::Endpoint(_) | End::Open => {}
@@ -438,7 +444,7 @@ pub(super) fn check(t: &dyn Topology) -> Result<(), String> {
     let mut last = 0;
     for e in 0..endpoints as u32 {
         let (router, port) = t.attach(e);
-        if u64::from(router) >= routers || usize::from(port) >= ports || t.output(router, port) != End::Endpoint(e) {
+        if u64::from(router) >= routers || usize::from(port) >= ports || t.input(router, port) != End::Endpoint(e) {
             return Err(format!("endpoint {e} is at port {port} of router {router}, which does not lead to it"));
         }
         if router < last {

@@ -13,6 +13,7 @@ pub mod dependencies;
 mod dragonfly;
 mod express;
 mod fat_tree;
+mod fly;
 mod graph;
 mod grid;
 mod hyperx;
@@ -28,6 +29,7 @@ pub use contract::{
 pub use dragonfly::Dragonfly;
 pub use express::Express;
 pub use fat_tree::FatTree;
+pub use fly::Fly;
 pub use graph::Graph;
 pub use grid::Grid;
 pub use hyperx::HyperX;
@@ -35,7 +37,8 @@ pub use layout::{Layout, LayoutKind};
 
 impl Route for FatTree {}
 impl Route for Clos {}
+impl Route for Fly {}
 impl Route for Cayley {}
 impl Route for Graph {}
 
-any::topologies! { Grid, FatTree, Clos, Cayley, Graph, Dragonfly, HyperX, Express }
+any::topologies! { Grid, FatTree, Fly, Clos, Cayley, Graph, Dragonfly, HyperX, Express }

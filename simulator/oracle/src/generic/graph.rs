@@ -12,7 +12,8 @@ pub enum Way {
     UpDown,
 }
 
-/// A graph: links (router, router, cycles there, cycles back) in order, and terminals of each router.
+/// A graph: links (router, router, cycles there, cycles back) in order, parallel ones one after the other, and
+/// terminals of each router.
 #[derive(Clone, Debug)]
 pub struct Graph {
     pub links: Vec<(usize, usize, u64, u64)>,
@@ -35,7 +36,11 @@ struct Routed {
 impl Graph {
     /// The graph as a file.
     pub fn text(&self) -> String {
-        let links = self.links.iter().map(|(a, b, there, back)| format!("{a} {b} {there} {back}\n"));
+        let alike = self.links.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1));
+        let links = alike.map(|links| {
+            let ((a, b, there, back), count) = (links[0], links.len());
+            format!("{a} {b} {there} {back}{}\n", if count > 1 { format!(" x{count}") } else { String::new() })
+        });
         let terminals = self.terminals.iter().enumerate().map(|(r, n)| format!("terminals {r} {n}\n"));
         links.chain(terminals).collect()
     }
@@ -127,7 +132,12 @@ impl Net for Routed {
     }
     fn far(&self, router: usize, port: usize) -> Far {
         match self.near[router].get(port) {
-            Some(&(to, _)) => Far::Router(to, self.near[to].iter().position(|x| x.0 == router).unwrap()),
+            Some(&(to, _)) => {
+                // The n-th of the links between them is the n-th at both ends.
+                let nth = self.near[router][..port].iter().filter(|x| x.0 == to).count();
+                let back = (0..self.near[to].len()).filter(|&p| self.near[to][p].0 == router).nth(nth);
+                Far::Router(to, back.unwrap())
+            }
             None => {
                 let endpoint = (0..self.endpoints()).find(|&e| self.place(e) == (router, port));
                 Far::Endpoint(endpoint.unwrap())
@@ -191,9 +201,11 @@ pub fn graphs(longest: u64) -> impl Strategy<Value = Graph> {
             pairs.swap(i, other);
         }
         let same = draw(2) == 0;
-        let links = pairs.into_iter().map(|(a, b)| {
+        let links = pairs.into_iter().flat_map(|(a, b)| {
             let there = 1 + draw(longest);
-            (a, b, there, if same { there } else { 1 + draw(longest) })
+            let back = if same { there } else { 1 + draw(longest) };
+            let count = if draw(4) == 0 { 2 + draw(2) } else { 1 };
+            (0..count).map(move |_| (a, b, there, back))
         });
         let links = links.collect();
         let mut terminals: Vec<usize> = (0..n).map(|_| draw(4) as usize).collect();

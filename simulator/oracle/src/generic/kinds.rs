@@ -1,16 +1,17 @@
 //! The networks that the oracle knows.
 
 use super::net::Net;
-use super::{adaptive, cayley, clos, dragonfly, express, graph, grid, hyperx, tree};
+use super::{adaptive, cayley, clos, dragonfly, express, fly, graph, grid, hyperx, tree};
 use proptest::prelude::*;
 
 type Read = fn(kind: &str, rest: &str) -> Box<dyn Net>;
 type Shapes = fn() -> BoxedStrategy<String>;
 
 /// Every topology: its kinds, how its text is read, and how often which random ones are tried.
-const TOPOLOGIES: [(&[&str], Read, u32, Shapes); 9] = [
+const TOPOLOGIES: [(&[&str], Read, u32, Shapes); 10] = [
     (&["torus", "mesh"], grid::read, 6, grid::shapes),
     (&["fat-tree"], tree::read, 2, tree::shapes),
+    (&["fly"], fly::read, 2, fly::shapes),
     (&["clos"], clos::read, 2, clos::shapes),
     (&["cayley"], cayley::read, 3, cayley::shapes),
     (&["random", "slimfly"], graph::read, 2, graph::shapes),

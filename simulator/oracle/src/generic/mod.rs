@@ -5,6 +5,7 @@ mod cayley;
 mod clos;
 pub mod dragonfly;
 mod express;
+mod fly;
 pub mod graph;
 pub mod grid;
 mod hyperx;

@@ -10,6 +10,7 @@ fn no_topology_has_a_circle() {
         "torus:4x3,c=2,x=2",
         "mesh:3x3,x=3",
         "dragonfly:p=1,a=3,h=3,g=4",
+        "fly:3,3",
         "dragonfly:p=1,a=2,h=3,g=4",
         "torus:6",
         "mesh:4x3x2",

@@ -36,6 +36,10 @@ impl Whole {
                 t.routers()
             )));
         }
+        let receives = |e: u32| t.output(t.attach(e).0, t.attach(e).1) == End::Endpoint(e);
+        if !(0..t.endpoints() as u32).all(receives) {
+            return Err(refuse("links of one direction have no way back; only its own routes go through".into()));
+        }
         let down = Down::read(t, faults, seed)?;
         let links: Vec<u64> = (0..t.routers() as u32).map(|r| live(t, &down, r)).collect();
         let part = parts(t, &links);

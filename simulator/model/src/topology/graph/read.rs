@@ -47,6 +47,18 @@ fn delay(word: &str) -> Result<u8, String> {
     }
 }
 
+/// How many links a line of an edge list stands for, by its last word, and its other words.
+fn parallel<'a, 'w>(words: &'w [&'a str]) -> Result<(usize, &'w [&'a str]), String> {
+    let [rest @ .., last] = words else { return Ok((1, words)) };
+    match last.strip_prefix('x').filter(|number| number.starts_with(|c: char| c.is_ascii_digit())) {
+        Some(number) if rest.len() >= 2 && words[0] != "terminals" => match number.parse() {
+            Ok(n) if (1..=PORTS_MAX).contains(&n) => Ok((n, rest)),
+            _ => Err(format!("{} parallel links: give x1 to x{PORTS_MAX}", shown(last))),
+        },
+        _ => Ok((1, words)),
+    }
+}
+
 fn terminals(word: &str) -> Result<u32, String> {
     match word.parse() {
         Ok(n) if n as usize <= PORTS_MAX => Ok(n),
@@ -86,13 +98,14 @@ impl<'a> Names<'a> {
     }
 }
 
-/// Reads lines `ROUTER ROUTER [DELAY [DELAY BACK]]`, `terminals N` and `terminals ROUTER N`.
+/// Reads lines `ROUTER ROUTER [DELAY [DELAY BACK]] [xLINKS]`, `terminals N` and `terminals ROUTER N`.
 pub(super) fn edges(file: &str, text: &str) -> Result<Draft, String> {
     let mut names = Names::default();
     let mut links = Vec::new();
     let (mut all, mut some) = (None, BTreeMap::new());
     for (line, words) in lines(text) {
         let wrong = |why: String| format!("{file}, line {line}: {why}");
+        let (count, words) = parallel(&words).map_err(wrong)?;
         match words[..] {
             ["router" | "node", ..] => drop(name(words[0]).map_err(wrong)?),
             ["terminals", n] => {
@@ -113,11 +126,14 @@ pub(super) fn edges(file: &str, text: &str) -> Result<Draft, String> {
                 let there = words.get(2).map_or(Ok(1), |w| delay(w)).map_err(wrong)?;
                 let back = words.get(3).map_or(Ok(there), |w| delay(w)).map_err(wrong)?;
                 let (from, to) = (from.map_err(wrong)?, to.map_err(wrong)?);
-                links.push(Edge { from, to, delays: [there, back], line });
+                links.extend((0..count).map(|_| Edge { from, to, delays: [there, back], line }));
             }
             _ => {
-                let why =
-                    format!("{} in a line of {} words; write ROUTER ROUTER [DELAY]", shown(words[0]), words.len());
+                let why = format!(
+                    "{} in a line of {} words; write ROUTER ROUTER [DELAY [DELAY]] [xLINKS]",
+                    shown(words[0]),
+                    words.len()
+                );
                 return Err(wrong(why));
             }
         }

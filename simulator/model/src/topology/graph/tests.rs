@@ -40,7 +40,7 @@ fn sound(graph: &Graph) {
 
 #[test]
 fn every_graph_is_sound_by_every_way() {
-    let file = "terminals 2\na b 5 # slow\nb c\nc d 2 3\nd a\nb e\nterminals e 0\n";
+    let file = "terminals 2\na b 5 # slow\nb c x3\nc d 2 3 x2\nd a\nb e\nterminals e 0\n";
     let mut graphs = vec![Graph::of("graph", "f", file).unwrap()];
     for text in
         ["random:2,1,1", "random:9,4,2", "random:16,3,1,5", "random:30,2,1", "slimfly:3", "slimfly:5", "slimfly:7"]
@@ -105,12 +105,16 @@ fn wrong_files_are_refused_with_the_line_and_the_remedy() {
     for (kind, text, parts) in [
         ("graph", "terminals 1\na b\nc d", &["no way leads from router `a` to `c`, `d`", "add a link"][..]),
         ("graph", "terminals 1\na a", &["line 2", "linked to itself"]),
+        ("graph", "terminals 1\na b\nb a", &["line 3", "line 2 already", "write x2"]),
+        ("graph", "terminals 1\na b x0", &["line 2", "give x1 to x64"]),
+        ("graph", "terminals 1\na b x2 3", &["line 2", "delay `x2`"]),
+        ("graph", "terminals 1\na b x65", &["line 2", "x65"]),
         ("graph", "terminals 1\na b\n\nb a", &["line 4", "in line 2 already"]),
         ("graph", "a b 0", &["line 1", "delay `0`", "1 to 250"]),
         ("graph", "a b 251", &["delay `251`"]),
         ("graph", "a b -1", &["delay `-1`"]),
         ("graph", "a b 1 x", &["delay `x`"]),
-        ("graph", "a", &["line 1", "write ROUTER ROUTER [DELAY]"]),
+        ("graph", "a", &["line 1", "write ROUTER ROUTER [DELAY"]),
         ("graph", "a b 1 1 1", &["5 words"]),
         ("graph", "a b", &["no terminals", "terminals 1"]),
         ("graph", "", &["no routers"]),

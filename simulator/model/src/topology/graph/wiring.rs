@@ -74,10 +74,12 @@ impl Wiring {
             if from == to {
                 return Err(wrong(format!("router {} is linked to itself; leave the line out", label(from))));
             }
-            if let Some(before) = seen.insert((from.min(to), from.max(to)), line) {
+            // Parallel links have one line.
+            if let Some(before) = seen.insert((from.min(to), from.max(to)), line).filter(|&before| before != line) {
                 let (from, to) = (label(from), label(to));
                 return Err(wrong(format!(
-                    "routers {from} and {to} are linked in line {before} already; leave one out"
+                    "routers {from} and {to} are linked in line {before} already; leave one out, or write x2 at the end \
+                     of one for two links"
                 )));
             }
             let (a, b) = (from as usize, to as usize);
