@@ -24,7 +24,10 @@ fn defaults_follow_the_topology() {
 #[test]
 fn routings_are_named_as_a_remedy_where_they_can_be_had() {
     let why = |topology: &str| refused(&format!("topology = \"{topology}\"\nrouting = \"par\"")).0;
-    assert!(why("mesh:4x4").ends_with("takes dor or adaptive"));
+    assert!(why("mesh:4x4").contains("takes dor, adaptive, west-first or odd-even; any network takes minimal"));
+    let chip = refused("topology = \"mesh:4x4\"\nrouter = \"angara\"\nrouting = \"west-first\"").0;
+    assert!(chip.ends_with("with router angara takes dor or adaptive; router generic takes others"), "{chip}");
+    assert_eq!(resolve("topology = \"mesh:4x4\"\nrouting = \"odd-even\"").unwrap().settings.router, Router::Generic);
     assert!(why("torus:2x2x2x2x2").contains("takes dor or adaptive; any network takes minimal, valiant, updown"));
     assert!(why("fat-tree:4,2").contains("takes nca; any"));
 }
