@@ -56,7 +56,7 @@ const RUN: &[(&str, &str, &[&str])] = &[
     ("nca", "--routing nca", &["routing is nca", "torus:8x8x8 takes dor"]),
     ("adaptive", "--topology fat-tree:4,2 --routing adaptive", &["routing is adaptive", "fat-tree:4,2 takes nca"]),
     ("dor", "--topology fat-tree:4,2 --routing dor", &["routing is dor", "fat-tree:4,2 takes nca"]),
-    ("routing", "--routing shortest", &["shortest", "updown or table:FILE"]),
+    ("routing", "--routing shortest", &["shortest", "west-first, odd-even or table:FILE"]),
     ("ugal", "--topology cayley:13:1,5 --routing ugal", &["routing is ugal", "cayley:13:1,5 takes minimal; any"]),
     (
         "graph-dor",
