@@ -6,15 +6,22 @@ use angara_net::torus::{NodeId, Shape};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// What a node is there for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Free,
+    /// A set holds it.
+    Taken,
+    /// It is out of service.
+    Dead,
+}
+
 /// A torus or mesh with dead and taken parts.
 #[derive(Clone, Debug)]
 pub struct Machine {
     shape: Shape,
     links: Arc<Links>,
-    /// Per node: out of service.
-    dead: Vec<bool>,
-    /// Per node: a set holds it.
-    taken: Vec<bool>,
+    nodes: Vec<State>,
     free: usize,
     stop: Arc<AtomicBool>,
 }
@@ -26,17 +33,16 @@ impl Machine {
         let mut machine = Machine {
             shape,
             links: Arc::new(Links::of(shape, outages)),
-            dead: vec![false; nodes],
-            taken: vec![false; nodes],
+            nodes: vec![State::Free; nodes],
             free: nodes,
             stop: Arc::default(),
         };
         for outage in outages {
             if let Outage::Node(node) = outage {
-                machine.dead[*node as usize] = true;
+                machine.nodes[*node as usize] = State::Dead;
             }
         }
-        machine.free = machine.dead.iter().filter(|dead| !**dead).count();
+        machine.free = machine.working();
         machine
     }
 
@@ -62,17 +68,17 @@ impl Machine {
 
     /// Tells whether a set may hold this node: it works and no set holds it.
     pub fn is_free(&self, node: NodeId) -> bool {
-        !self.dead[node as usize] && !self.taken[node as usize]
+        self.nodes[node as usize] == State::Free
     }
 
     /// Tells whether this node is out of service.
     pub fn is_dead(&self, node: NodeId) -> bool {
-        self.dead[node as usize]
+        self.nodes[node as usize] == State::Dead
     }
 
     /// Number of nodes that work, free or not.
     pub fn working(&self) -> usize {
-        self.dead.iter().filter(|dead| !**dead).count()
+        self.nodes.iter().filter(|state| **state != State::Dead).count()
     }
 
     /// Number of free nodes.
@@ -84,7 +90,7 @@ impl Machine {
     pub fn take(&mut self, set: &NodeSet) {
         for node in set.held() {
             debug_assert!(self.is_free(node), "node {node} is not free");
-            self.taken[node as usize] = true;
+            self.nodes[node as usize] = State::Taken;
             self.free -= 1;
         }
     }
@@ -93,8 +99,20 @@ impl Machine {
     pub fn without(&self, set: &NodeSet) -> Machine {
         let mut machine = self.clone();
         for node in set.held().filter(|node| self.is_free(*node)) {
-            machine.taken[node as usize] = true;
+            machine.nodes[node as usize] = State::Taken;
             machine.free -= 1;
+        }
+        machine
+    }
+
+    /// The machine without what is free in another of the same shape.
+    pub fn without_free(&self, other: &Machine) -> Machine {
+        let mut machine = self.clone();
+        for (state, _) in machine.nodes.iter_mut().zip(&other.nodes).filter(|(_, other)| **other == State::Free) {
+            machine.free -= usize::from(*state == State::Free);
+            if *state == State::Free {
+                *state = State::Taken;
+            }
         }
         machine
     }
@@ -102,9 +120,9 @@ impl Machine {
     /// A set gives its nodes back.
     pub fn give_back(&mut self, set: &NodeSet) {
         for node in set.held() {
-            debug_assert!(self.taken[node as usize], "node {node} is not taken");
-            self.taken[node as usize] = false;
-            self.free += usize::from(!self.dead[node as usize]);
+            debug_assert!(self.nodes[node as usize] == State::Taken, "node {node} is not taken");
+            self.nodes[node as usize] = State::Free;
+            self.free += 1;
         }
     }
 }

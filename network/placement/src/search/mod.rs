@@ -19,7 +19,6 @@ pub use unconstrained::Unconstrained;
 pub use utilisation::Utilisation;
 
 use crate::{Machine, NodeSet};
-use angara_net::torus::NodeId;
 
 /// A way to choose the nodes of a job.
 pub trait Search {
@@ -39,8 +38,7 @@ pub trait Search {
     /// Returns such a set of the machine as it will be, `then`, for a job that waits: if it can, one that leaves those
     /// nodes to others meanwhile that are free `now`. Whatever is free now is free then.
     fn find_later(&self, then: &Machine, now: &Machine, wanted: usize) -> Option<NodeSet> {
-        let free = (0..now.shape().nodes() as NodeId).filter(|&node| now.is_free(node)).collect();
-        self.find(&then.without(&NodeSet::of(free)), wanted).or_else(|| self.find(then, wanted))
+        self.find(&then.without_free(now), wanted).or_else(|| self.find(then, wanted))
     }
 }
 
@@ -50,7 +48,7 @@ mod tests {
     use crate::SetTables;
     use angara_fabric::{Outage, Ways};
     use angara_net::Link;
-    use angara_net::torus::Shape;
+    use angara_net::torus::{NodeId, Shape};
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 

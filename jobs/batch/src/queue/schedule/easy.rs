@@ -91,8 +91,12 @@ impl Reservation {
     /// The same job's after others have ended: earlier, if `early` ones make it so, or of other nodes, to
     /// leave more of those that are free now.
     fn renewed(self, desk: &Desk, early: bool) -> Reservation {
-        let time = if early { earliest(desk, self.job, &instants(desk, self.time)) } else { None };
-        let time = time.unwrap_or(self.time);
+        let earlier = if early { earliest(desk, self.job, &instants(desk, self.time)) } else { None };
+        if earlier.is_none() && self.set.held().all(|node| !desk.machine().is_free(node)) {
+            // It leaves all of them already.
+            return Reservation { failures: Failures::default(), ..self };
+        }
+        let time = earlier.unwrap_or(self.time);
         let found = desk.search().find_later(&desk.machine_at(time), desk.machine(), desk.job(self.job).nodes);
         match found {
             Some(set) => Reservation { time, set, failures: Failures::default(), ..self },
@@ -130,7 +134,8 @@ fn instants(desk: &Desk, before: u64) -> Vec<u64> {
 /// and misses it once more nodes are free.
 fn earliest(desk: &Desk, job: u32, instants: &[u64]) -> Option<u64> {
     let nodes = desk.job(job).nodes;
-    let fits = |time: u64| desk.search().find(&desk.machine_at(time), nodes).is_some();
+    let free = |time: u64| desk.free() + desk.running().take_while(|(end, _)| *end <= time).map(|(_, held)| held).sum::<usize>();
+    let fits = |time: u64| free(time) >= nodes && desk.search().find(&desk.machine_at(time), nodes).is_some();
     // Mostly nothing has changed, and the last one tells.
     let (mut low, mut high) = (0, instants.len().checked_sub(1)?);
     if !fits(instants[high]) {
