@@ -35,10 +35,15 @@ pub trait Search {
     /// Returns a set with `wanted` nodes for processes, or `None` if the machine has none now.
     fn find(&self, machine: &Machine, wanted: usize) -> Option<NodeSet>;
 
-    /// Returns such a set of the machine as it will be, `then`, for a job that waits: if it can, one that leaves those
-    /// nodes to others meanwhile that are free `now`. Whatever is free now is free then.
+    /// Returns such a set of the machine as it will be, `then`, for a job that waits, one that leaves those nodes to
+    /// others meanwhile that are free `now`; `None` if it knows none, though [`Search::find`] may. Whatever is free now
+    /// is free then.
+    ///
+    /// Searches with holes look for whole boxes: most of what is left is ragged, and proofs that it has no routes take
+    /// longest.
     fn find_later(&self, then: &Machine, now: &Machine, wanted: usize) -> Option<NodeSet> {
-        self.find(&then.without_free(now), wanted).or_else(|| self.find(then, wanted))
+        let left = then.without_free(now);
+        if self.monotone() { self.find(&left, wanted) } else { ragged::whole_box(&left, wanted) }
     }
 }
 

@@ -80,27 +80,27 @@ impl Scheduler for Easy {
 impl Reservation {
     /// The set for a job at the earliest end of a running one that the search has a set at.
     fn new(desk: &Desk, job: u32) -> Option<Reservation> {
-        let ends = instants(desk, u64::MAX);
-        // When all have ended, the machine is empty.
-        let (last, before) = ends.split_last()?;
-        let time = earliest(desk, job, before).unwrap_or(*last);
-        let set = desk.search().find_later(&desk.machine_at(time), desk.machine(), desk.job(job).nodes)?;
-        Some(Reservation { job, time, set, failures: Failures::default() })
+        let (time, set) = earliest(desk, job, &instants(desk, u64::MAX))?;
+        Some(Reservation { job, time, set, failures: Failures::default() }.apart(desk))
     }
 
     /// The same job's after others have ended: earlier, if `early` ones make it so, or of other nodes, to
     /// leave more of those that are free now.
-    fn renewed(self, desk: &Desk, early: bool) -> Reservation {
-        let earlier = if early { earliest(desk, self.job, &instants(desk, self.time)) } else { None };
-        if earlier.is_none() && self.set.held().all(|node| !desk.machine().is_free(node)) {
-            // It leaves all of them already.
-            return Reservation { failures: Failures::default(), ..self };
+    fn renewed(mut self, desk: &Desk, early: bool) -> Reservation {
+        self.failures = Failures::default();
+        if early && let Some((time, set)) = earliest(desk, self.job, &instants(desk, self.time)) {
+            (self.time, self.set) = (time, set);
         }
-        let time = earlier.unwrap_or(self.time);
-        let found = desk.search().find_later(&desk.machine_at(time), desk.machine(), desk.job(self.job).nodes);
-        match found {
-            Some(set) => Reservation { time, set, failures: Failures::default(), ..self },
-            None => Reservation { failures: Failures::default(), ..self },
+        self.apart(desk)
+    }
+
+    /// The same of nodes that leave others those that are free now, if there are such.
+    fn apart(self, desk: &Desk) -> Reservation {
+        let leaves = self.set.held().all(|node| !desk.machine().is_free(node));
+        let later = || desk.search().find_later(&desk.machine_at(self.time), desk.machine(), desk.job(self.job).nodes);
+        match (!leaves).then(later).flatten() {
+            Some(set) => Reservation { set, ..self },
+            None => self,
         }
     }
 
@@ -132,22 +132,22 @@ fn instants(desk: &Desk, before: u64) -> Vec<u64> {
 
 /// An instant at which the search has a set for a job, by bisection: the earliest one, unless the search finds a set
 /// and misses it once more nodes are free.
-fn earliest(desk: &Desk, job: u32, instants: &[u64]) -> Option<u64> {
+fn earliest(desk: &Desk, job: u32, instants: &[u64]) -> Option<(u64, NodeSet)> {
     let nodes = desk.job(job).nodes;
-    let free = |time: u64| desk.free() + desk.running().take_while(|(end, _)| *end <= time).map(|(_, held)| held).sum::<usize>();
-    let fits = |time: u64| free(time) >= nodes && desk.search().find(&desk.machine_at(time), nodes).is_some();
+    let held = |time: u64| desk.running().take_while(|(end, _)| *end <= time).map(|(_, held)| held).sum::<usize>();
+    let find = |time: u64| {
+        let enough = desk.free() + held(time) >= nodes;
+        enough.then(|| desk.search().find(&desk.machine_at(time), nodes)).flatten()
+    };
     // Mostly nothing has changed, and the last one tells.
     let (mut low, mut high) = (0, instants.len().checked_sub(1)?);
-    if !fits(instants[high]) {
-        return None;
-    }
+    let mut found = find(instants[high])?;
     while low < high {
         let middle = (low + high) / 2;
-        if fits(instants[middle]) {
-            high = middle;
-        } else {
-            low = middle + 1;
+        match find(instants[middle]) {
+            Some(set) => (high, found) = (middle, set),
+            None => low = middle + 1,
         }
     }
-    Some(instants[high])
+    Some((instants[high], found))
 }
