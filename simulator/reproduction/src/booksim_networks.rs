@@ -1,4 +1,5 @@
-//! Section 1, dragonflies, flattened butterflies and a torus with many channels: three seeds here and in BookSim 2.
+//! Section 1, dragonflies, butterflies, a concentrated mesh and a torus with many channels: three seeds here and in
+//! BookSim 2.
 //!
 //! Its configurations are `data/booksim/*.cfg`, its results `data/booksim-networks.csv`. A row has a latency where
 //! the network carries the load; beyond, only the accepted load is compared.
@@ -160,7 +161,13 @@ mod tests {
 
     #[test]
     fn the_configurations_are_those_of_the_rows() {
-        let files = [("dragonfly.cfg", "dragonfly:2"), ("flatfly.cfg", "hyperx:4x4,4"), ("torus.cfg", "torus:8x8")];
+        let files = [
+            ("dragonfly.cfg", "dragonfly:2"),
+            ("flatfly.cfg", "hyperx:4x4,4"),
+            ("torus.cfg", "torus:8x8"),
+            ("cmesh.cfg", "mesh:4x4,c=4"),
+            ("fly.cfg", "fly:4,3"),
+        ];
         for (file, network) in files {
             let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("data/booksim").join(file);
             let booksim = angara_sim::booksim::Booksim::read(&path).unwrap();

@@ -44,9 +44,12 @@ fn topology(file: &File) -> Result<(String, &'static str), Error> {
     let sizes = vec![k.to_string(); n as usize].join("x");
     match kind {
         "torus" | "mesh" if whole(file, "c")? != 1 => {
-            Err(file.wrong("c", "a torus or mesh has one node per router here; for more, write a graph: FILE"))
+            Err(file.wrong("c", "BookSim's torus and mesh have one node per router whatever c is; there is cmesh"))
         }
         "torus" | "mesh" => Ok((format!("{kind}:{sizes}"), "k")),
+        "cmesh" if n != 2 || whole(file, "c")? != 4 => Err(file.wrong("c", "BookSim's cmesh has n = 2 and c = 4 only")),
+        "cmesh" => Ok((format!("mesh:{sizes},c=4"), "k")),
+        "fly" => Ok((format!("fly:{k},{n}"), "k")),
         "fattree" => Ok((format!("fat-tree:{k},{n}"), "k")),
         "flatfly" => Ok((format!("hyperx:{sizes},{}", whole(file, "c")?), "k")),
         "dragonflynew" if n == 1 => Ok((format!("dragonfly:{k}"), "k")),
@@ -63,7 +66,7 @@ fn topology(file: &File) -> Result<(String, &'static str), Error> {
         }
         _ => Err(file.wrong(
             "topology",
-            "there are torus, mesh, fattree, flatfly, dragonflynew and anynet; others can be written as a graph",
+            "there are torus, mesh, cmesh, fly, fattree, flatfly, dragonflynew and anynet; others can be written as a graph",
         )),
     }
 }
@@ -73,6 +76,9 @@ const ROUTINGS: &[(&str, &str, &str)] = &[
     ("torus", "dim_order", "dor"),
     ("mesh", "dim_order", "dor"),
     ("mesh", "dor", "dor"),
+    // Without its links along the edges, which are not there here.
+    ("cmesh", "dor_no_express", "dor"),
+    ("fly", "dest_tag", "minimal"),
     ("fattree", "nca", "nca"),
     ("flatfly", "ran_min", "minimal"),
     ("flatfly", "valiant", "valiant"),
@@ -186,6 +192,10 @@ fn pattern(file: &File) -> Result<String, Error> {
     // BookSim draws these on a torus of xr·k, whatever the network is.
     let is_grid = matches!(value(file, "topology"), "torus" | "mesh");
     match name {
+        "uniform" | "randperm" if arguments.is_empty() && value(file, "topology") == "cmesh" => Ok(name.replace("randperm", "permutation")),
+        _ if value(file, "topology") == "cmesh" => {
+            refuse("its nodes have other numbers than those of a mesh here; use uniform, or matrix:FILE")
+        }
         "uniform" | "bitcomp" | "bitrev" | "shuffle" if arguments.is_empty() => Ok(name.into()),
         // By bits of the number there, by coordinates here; on a square both are the same.
         "transpose" if arguments.is_empty() && is_grid && whole(file, "n")? == 2 => Ok(name.into()),

@@ -200,7 +200,7 @@ pub(super) fn differences(file: &File) -> Vec<String> {
         let Like(here) = fate else { continue };
         let theirs = value(file, name);
         // Links of a mesh are one cycle long by either rule.
-        let alike = *name == "use_noc_latency" && !matches!(value(file, "topology"), "torus" | "flatfly");
+        let alike = *name == "use_noc_latency" && !matches!(value(file, "topology"), "torus" | "cmesh" | "flatfly");
         if !alike && !same(theirs, here) {
             let whence = if file.given(name).is_some() { "" } else { " by default" };
             all.push(format!("{name} is {theirs}{whence}; routers here are like {here}"));

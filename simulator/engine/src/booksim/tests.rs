@@ -31,6 +31,11 @@ fn parameters_become_settings() {
     assert_eq!(keys(&format!("{tree} injection_rate_uses_flits = 1;")).load, Some(0.1));
     let fly = keys("topology = flatfly; c = 4; k = 4; n = 2; routing_function = ran_min;");
     assert_eq!((fly.topology.unwrap().to_string(), fly.routing), ("hyperx:4x4,4".into(), Some(Routing::Minimal)));
+    let cmesh = keys("topology = cmesh; c = 4; k = 4; n = 2; routing_function = dor_no_express; traffic = randperm;");
+    assert_eq!((cmesh.topology.unwrap().to_string(), cmesh.routing), ("mesh:4x4,c=4".into(), Some(Routing::Dor)));
+    assert_eq!(cmesh.pattern.unwrap().to_string(), "permutation");
+    let fly = keys("topology = fly; k = 2; n = 5; routing_function = dest_tag; traffic = shuffle;");
+    assert_eq!((fly.topology.unwrap().to_string(), fly.routing), ("fly:2,5".into(), Some(Routing::Minimal)));
     let dragon = keys("topology = dragonflynew; k = 2; n = 1; routing_function = ugal; traffic = bad_dragon;");
     assert_eq!((dragon.topology.unwrap().to_string(), dragon.routing), ("dragonfly:2".into(), Some(Routing::Ugal)));
     assert_eq!(dragon.pattern.unwrap().to_string(), "bad-dragon");
@@ -88,7 +93,13 @@ fn a_configuration_is_a_file_to_start_from() {
 #[test]
 fn mistakes_are_refused_with_their_lines() {
     for (text, error) in [
-        ("\ntopology = cmesh;", "a.cfg:2: topology = cmesh: there are torus, mesh,"),
+        ("\ntopology = qtree;", "a.cfg:2: topology = qtree: there are torus, mesh,"),
+        ("topology = cmesh;\nc = 2;", "a.cfg:2: c = 2: BookSim's cmesh has n = 2 and c = 4 only"),
+        ("topology = cmesh; c = 4; k = 4; n = 2;\nrouting_function = dor;", "a.cfg:2: routing_function = dor: for cmesh"),
+        (
+            "topology = cmesh; c = 4; k = 4; n = 2; routing_function = dor_no_express;\ntraffic = shuffle;",
+            "a.cfg:2: traffic = shuffle: its nodes have other numbers",
+        ),
         ("k = 8;\nfoo = 1;", "a.cfg:2: foo = 1: BookSim 2 has no such parameter"),
         ("k = 8", "a.cfg:1: `k = 8` has no `;`"),
         ("k;", "a.cfg:1: `k`: write `name = value;`"),
@@ -97,7 +108,7 @@ fn mistakes_are_refused_with_their_lines() {
         ("k = 8;", "a.cfg:1: routing_function is not given: for torus"),
         ("routing_function = dim_order; k = 0;", "a.cfg:1: k = 0: "),
         ("routing_function = dim_order;\nn = 9;", "a.cfg:2: n = 9: give 1 to 6"),
-        ("routing_function = dim_order;\nc = 4;", "a.cfg:2: c = 4: a torus or mesh has one node"),
+        ("routing_function = dim_order;\nc = 4;", "a.cfg:2: c = 4: BookSim's torus and mesh have one node"),
         ("router = event;", "a.cfg:1: router = event: there is nothing like it here; only `iq`"),
         ("use_read_write = {1};", "a.cfg:1: use_read_write = {1}: there is nothing like it"),
         ("routing_function = dim_order; traffic = taper64;", "a.cfg:1: traffic = taper64: there are uniform"),
