@@ -13,7 +13,7 @@ const SECTIONS: [(u8, &str, &str); 7] = [
          packet, `sat` far above saturation; then the offered load in flits per node and cycle. Router: 4 virtual channels of 8 \
          flits, dimension order with a dateline on the torus, nearest common ancestor with random up-ports in the tree. Packets of \
          more than one flit are switched flit by flit (wormhole) or, in rows `vct`, by cut-through with channels of 64 flits. \
-         Rows `dragonfly`, `hyperx` and `torus` are means of three seeds here and there, with the configurations in `simulator/reproduction/data/booksim`; \
+         Rows `dragonfly`, `hyperx`, `torus`, `cmesh` and `fly` are means of three seeds here and there, with the configurations in `simulator/reproduction/data/booksim`; \
          `short` has links of one cycle. Latencies are mean packet latencies in cycles, \
          waiting at the source included. T0 is the latency of an empty network, R the routers visited.",
     ),
