@@ -4,7 +4,7 @@
 //! before it. A request that is answered costs nothing by itself; its answer does.
 
 use super::state::Adapters;
-use crate::chip::{EventKind, Injected};
+use crate::chip::Injected;
 use crate::packet::{PacketHandle, flag};
 use crate::routes::NONE;
 use crate::types::Tick;
@@ -72,7 +72,7 @@ impl Adapters {
         let (at, own) = (memory.last, p.port != NONE && p.kind != PacketType::ReadRsp);
         p.flags |= flag::INJECTED;
         let entered = Injected { port: p.port, lane: p.from_channel, packets: p.packets() as u32, op: p.op };
-        self.chip.events.push(at, EventKind::Deliver, node, PacketHandle::BY_MEMORY.number());
+        self.chip.will_deliver(at, node, PacketHandle::BY_MEMORY);
         if own {
             self.injected(entered);
         }

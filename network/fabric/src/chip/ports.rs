@@ -4,9 +4,11 @@
 //! ports. A packet goes in through the port of the direction in which its pair's usual way begins, and out through that of
 //! the direction in which the way ends. So all packets of a pair use the same two, in order, whatever fails.
 
-use super::layout::DATA_VCS;
+use super::layout::{DATA_VCS, UP};
 use super::state::Chip;
-use crate::packet::Packet;
+use super::time::events::{Event, EventKind, NODE_BITS};
+use crate::PORTS_MAX;
+use crate::packet::{Packet, PacketHandle, flag};
 use crate::routes::{DIMS, Net};
 use crate::types::Tick;
 
@@ -17,14 +19,22 @@ pub(crate) struct Ports {
     several: bool,
     /// By direction.
     of: [u8; 2 * DIMS],
+    /// Bits of an event's node that say the ejection port.
+    bits: u32,
 }
+
+/// Nodes whose number has room for that of a port in an event.
+const ORDERED_NODES: usize = 1 << (NODE_BITS - PORT_BITS);
+const PORT_BITS: u32 = 3;
+const _: () = assert!(PORTS_MAX == 1 << PORT_BITS);
 
 impl Ports {
     pub(super) fn new(net: &Net, ports: usize) -> Ports {
         let mut of = [0; 2 * DIMS];
         let linked = (0..net.dirs).filter(|dir| net.size(net.dim(*dir)) > 1);
         linked.enumerate().for_each(|(i, dir)| of[dir] = (i % ports) as u8);
-        Ports { several: ports > 1, of }
+        let bits = if ports > 1 && net.nodes <= ORDERED_NODES { PORT_BITS } else { 0 };
+        Ports { several: ports > 1, of, bits }
     }
 }
 
@@ -45,12 +55,27 @@ impl Chip {
         (port(dirs.trailing_zeros()), port(dirs.ilog2()))
     }
 
-    /// Gives a packet its ports.
+    /// Gives a packet its ports. Those of trees use the first, results of reductions too.
     #[inline]
     pub(crate) fn use_ports(&self, p: &mut Packet) {
-        if self.ports.several {
+        if self.ports.several && p.vc < UP as u8 && !p.is(flag::RESULT) {
             (p.from_channel, p.to_channel) = self.ports_of(p.src, p.dst);
         }
+    }
+
+    /// A packet will have reached its host. What comes to a node at one instant comes in the order of its ejection ports,
+    /// so that hosts which share a network see the same.
+    #[inline]
+    pub(crate) fn will_deliver(&mut self, at: Tick, node: u32, h: PacketHandle) {
+        let bits = self.ports.bits;
+        let port = if bits > 0 && h != PacketHandle::BY_MEMORY { self.packets[h].to_channel.into() } else { 0 };
+        self.events.push(at, EventKind::Deliver, node << bits | port, h.number());
+    }
+
+    /// The node of such an event.
+    #[inline]
+    pub(crate) fn delivered_at(&self, event: Event) -> u32 {
+        event.node >> self.ports.bits
     }
 
     /// The host's name of a channel: ports of one host are one.

@@ -394,7 +394,7 @@ impl Chip {
             PacketType::Barrier => end, // a barrier's message is for the adapter, not for its host
             _ => self.now + self.params.eject_ps + self.timing.span(rate, flits - 1) - self.params.router_ps,
         };
-        self.events.push(at, EventKind::Deliver, node, h.number());
+        self.will_deliver(at, node, h);
     }
 
     /// A packet of the collective lane goes through `o`: the packet itself if that was the last

@@ -260,7 +260,9 @@ impl Fabric {
                 }
             }
             EventKind::Wake => self.adapters.chip.look_at(node, 1 << arg),
-            EventKind::Deliver => self.on_deliver(node, PacketHandle::new(event.arg)),
+            EventKind::Deliver => {
+                self.on_deliver(self.adapters.chip.delivered_at(event), PacketHandle::new(event.arg));
+            }
             EventKind::Escape => self.adapters.chip.on_escape(node, arg),
             EventKind::Pump => self.on_pump(arg),
             EventKind::Fault => {

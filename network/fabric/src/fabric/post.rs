@@ -2,7 +2,6 @@
 
 use super::Fabric;
 use crate::adapter::OpRecord;
-use crate::chip::EventKind;
 use crate::op::{Op, Source};
 use crate::types::*;
 use angara_abi::account::Class;
@@ -96,7 +95,7 @@ impl Fabric {
             chip.handled += 1;
             self.on_deliver(node, h);
         } else {
-            chip.events.push(at, EventKind::Deliver, node, h.number());
+            chip.will_deliver(at, node, h);
         }
     }
 }

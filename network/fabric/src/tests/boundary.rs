@@ -109,10 +109,9 @@ impl Joined {
             self.trace.push((c.time, c.from, format!("{} {:?}", c.tag, c.state)));
         }
     }
-    fn finish(mut self, shape: &str) -> (Trace, Vec<LinkCounters>) {
+    fn finish(mut self, nodes: u32) -> (Trace, Vec<LinkCounters>) {
         self.run();
         self.trace.sort();
-        let nodes = shape.parse::<angara_net::torus::Shape>().unwrap().nodes() as u32;
         let mut links = Vec::new();
         for node in 0..nodes {
             for dir in Direction::ALL {
@@ -136,11 +135,10 @@ impl Joined {
     }
 }
 
-fn everything(shape: &str, parts: usize, seed: u64, trains: bool, impaired: bool) -> (Trace, Vec<LinkCounters>) {
-    let nodes = shape.parse::<angara_net::torus::Shape>().unwrap().nodes() as u32;
+fn everything(config: &Config, parts: usize, seed: u64, impaired: bool) -> (Trace, Vec<LinkCounters>) {
+    let nodes = config.shape.nodes() as u32;
     let ports: Vec<Port> = (0..nodes).map(port).collect();
-    // With several ports, what a host receives at one instant comes in an order that parts do not share.
-    let mut j = Joined::with(Config { trains, ..Config::new(shape.parse().unwrap()) }, parts, &ports);
+    let mut j = Joined::with(config.clone(), parts, &ports);
     let rows = j.parts[0].build_tree(1, &ports).unwrap();
     j.parts.iter_mut().for_each(|f| f.load_tree(2, JOB, &rows).unwrap());
     // Families that rest on acknowledgements hear of packets elsewhere by notes, at other times.
@@ -200,18 +198,20 @@ fn everything(shape: &str, parts: usize, seed: u64, trains: bool, impaired: bool
             j.part(p.node).inject(p, JOB, Class::Put, op, issue, tag).unwrap();
         }
     }
-    j.finish(shape)
+    j.finish(nodes)
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(16))]
+    #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
-    fn joined_fabrics_equal_one(shape in 0..4usize, seed: u64, trains: bool, impaired: bool) {
-        let shape = ["8", "4x4", "2x2x2", "3x2x2"][shape];
-        let (one, links) = everything(shape, 1, seed, trains, impaired);
+    fn joined_fabrics_equal_one(shape in 0..4usize, ports in 1..=6u8, seed: u64, trains: bool, impaired: bool) {
+        let shape = ["8", "4x4", "2x2x2", "3x2x2"][shape].parse().unwrap();
+        let mut config = Config { trains, ..Config::new(shape) };
+        config.params.ports = ports;
+        let (one, links) = everything(&config, 1, seed, impaired);
         for parts in [2, 4] {
-            let (trace, l) = everything(shape, parts, seed, trains, impaired);
+            let (trace, l) = everything(&config, parts, seed, impaired);
             let first = one.iter().zip(&trace).find(|(a, b)| a != b);
             prop_assert!(first.is_none() && one.len() == trace.len(), "{parts} parts: {:?}", first);
             prop_assert_eq!(&l, &links);

@@ -192,7 +192,9 @@ fn pattern(file: &File) -> Result<String, Error> {
     // BookSim draws these on a torus of xr·k, whatever the network is.
     let is_grid = matches!(value(file, "topology"), "torus" | "mesh");
     match name {
-        "uniform" | "randperm" if arguments.is_empty() && value(file, "topology") == "cmesh" => Ok(name.replace("randperm", "permutation")),
+        "uniform" | "randperm" if arguments.is_empty() && value(file, "topology") == "cmesh" => {
+            Ok(name.replace("randperm", "permutation"))
+        }
         _ if value(file, "topology") == "cmesh" => {
             refuse("its nodes have other numbers than those of a mesh here; use uniform, or matrix:FILE")
         }

@@ -95,7 +95,10 @@ fn mistakes_are_refused_with_their_lines() {
     for (text, error) in [
         ("\ntopology = qtree;", "a.cfg:2: topology = qtree: there are torus, mesh,"),
         ("topology = cmesh;\nc = 2;", "a.cfg:2: c = 2: BookSim's cmesh has n = 2 and c = 4 only"),
-        ("topology = cmesh; c = 4; k = 4; n = 2;\nrouting_function = dor;", "a.cfg:2: routing_function = dor: for cmesh"),
+        (
+            "topology = cmesh; c = 4; k = 4; n = 2;\nrouting_function = dor;",
+            "a.cfg:2: routing_function = dor: for cmesh",
+        ),
         (
             "topology = cmesh; c = 4; k = 4; n = 2; routing_function = dor_no_express;\ntraffic = shuffle;",
             "a.cfg:2: traffic = shuffle: its nodes have other numbers",

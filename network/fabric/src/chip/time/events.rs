@@ -65,7 +65,7 @@ pub(crate) struct Event {
 
 /// Bits of an event word, from the top: picoseconds within the bucket, kind, node, argument.
 const SHIFT: u32 = 8;
-const NODE_BITS: u32 = 24;
+pub(crate) const NODE_BITS: u32 = 24;
 const ARG_BITS: u32 = 28;
 const KEY: u64 = u64::MAX >> SHIFT;
 /// Buckets of the wheel.
