@@ -2,6 +2,7 @@
 
 use crate::angara;
 use crate::engine::Engine;
+use crate::generic::Plan;
 use crate::member::Crew;
 use crate::peers::Peers;
 use crate::setup::{Profile, Setup, SetupError};
@@ -69,7 +70,10 @@ impl Network {
         config.validate()?;
         let (shape, routers) = (&config.shape, config.shape.routers());
         let (engine, endpoints, cycle) = match &config.profile {
-            Profile::Generic(g) => (shape.generic(g, config.seed, crew)?, shape.endpoints(), g.cycle),
+            Profile::Generic(router) => {
+                let plan = Plan { router, seed: config.seed, rates: &shape.rates(&config.faults)? };
+                (shape.generic(&plan, crew)?, shape.endpoints(), router.cycle)
+            }
             Profile::Angara(a) => (angara::engine(config, a, crew)?, routers * a.channels as usize, ANGARA_CYCLE),
         };
         let own = match crew {

@@ -2,9 +2,9 @@
 
 pub use crate::profile::{ANGARA_FLITS_MAX, Angara, Generic, LINK_MAX, Profile, Rate, Switching};
 
-use crate::generic::places;
+use crate::generic::{longest_span, places};
 use crate::parallel::PartsError;
-use crate::topology::{AnyTopology, Classes, VCS_MAX};
+use crate::topology::{AnyTopology, Classes, FULL_RATE, TopologyError, VCS_MAX};
 use angara_fabric::raw::{channels_max, chip_shape};
 use angara_fabric::{BALANCED_NODES, FaultError, SLOTS_MAX, Tick};
 use angara_net::NodeSet;
@@ -19,7 +19,8 @@ pub struct Setup {
     pub profile: Profile,
     /// Decides every free choice (ties between routes, link errors).
     pub seed: u64,
-    /// `angara`: what is or becomes broken, as [`Fault::parse`] reads it.
+    /// `angara`: what is or becomes broken, as [`Fault::parse`] reads it. `generic`: links that are slower than others, as
+    /// [`AnyTopology::rates`] reads them; what is down belongs to the shape, where routes lead round it.
     pub faults: Vec<String>,
     /// `angara`: node sets that divide the machine from the beginning; packets stay in theirs.
     pub sets: Vec<NodeSet>,
@@ -136,12 +137,17 @@ pub enum SetupError {
     /// Balanced routes of too large a network.
     #[error("routes = balanced on {0}: give at most 4 dimensions and {BALANCED_NODES} nodes")]
     Balanced(AnyTopology),
-    /// Faults in the wrong place.
+    /// A rate that cannot be, or a fault in the wrong place.
+    #[error("{}: {}", .0.text, .0.why)]
+    Rates(#[from] TopologyError),
+    /// Flit by flit a slow link is not simulated.
+    #[error("switching = wormhole with links that are slower than others: they need cut-through switching; use that")]
+    RateWormhole,
+    /// So long a packet on so slow a link.
     #[error(
-        "faults beside the shape with the generic router: they belong to the shape, where routes lead round them; give it \
-         those of AnyTopology::with_faults"
+        "packets of {0} flits take {1} cycles on the slowest link; give at most {SPAN_MAX}: faster, or shorter packets"
     )]
-    FaultProfile,
+    Span(u16, u64),
     /// Node sets with the generic router.
     #[error("node sets with the generic router: only the angara router has route tables")]
     SetProfile,
@@ -188,11 +194,23 @@ impl Setup {
     /// Checks everything that can be checked before building.
     pub fn validate(&self) -> Result<(), SetupError> {
         match &self.profile {
-            Profile::Generic(_) if !self.faults.is_empty() => Err(SetupError::FaultProfile),
             Profile::Generic(_) if !self.sets.is_empty() => Err(SetupError::SetProfile),
-            Profile::Generic(g) => g.validate(&self.shape),
+            Profile::Generic(g) => {
+                g.validate(&self.shape)?;
+                self.check_rates(g)
+            }
             Profile::Angara(a) => a.validate(&self.shape),
         }
+    }
+
+    /// Refuses rates of links that cannot be simulated.
+    fn check_rates(&self, g: &Generic) -> Result<(), SetupError> {
+        let rates = self.shape.rates(&self.faults)?;
+        if g.switching != Switching::CutThrough && rates.iter().any(|link| link.ppm < FULL_RATE) {
+            return Err(SetupError::RateWormhole);
+        }
+        let span = longest_span(&rates, g.packet_flits_max);
+        if span > SPAN_MAX { Err(SetupError::Span(g.packet_flits_max, span)) } else { Ok(()) }
     }
 
     /// Refuses sets that are not of different nodes of a network of `nodes`.
@@ -215,7 +233,7 @@ impl Setup {
 
     /// Refuses faults that `threads` threads, or processes, cannot simulate.
     pub fn check_threads(&self, threads: usize) -> Result<(), SetupError> {
-        let AnyTopology::Grid(grid) = &self.shape else { return Ok(()) };
+        let (AnyTopology::Grid(grid), Profile::Angara(_)) = (&self.shape, &self.profile) else { return Ok(()) };
         if threads <= 1 || self.faults.is_empty() {
             return Ok(());
         }
@@ -281,6 +299,9 @@ impl Generic {
         Ok(())
     }
 }
+
+/// Most cycles of a packet on a link.
+const SPAN_MAX: u64 = 65_536;
 
 /// Longest single delay of the angara profile.
 const DELAY_MAX: Tick = 4_000_000;

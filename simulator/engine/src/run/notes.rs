@@ -2,7 +2,7 @@
 
 use super::Experiment;
 use angara_model::topology::{Comparison, End};
-use angara_model::{Generic, Profile, Switching, Topology};
+use angara_model::{Generic, Profile, Setup, Switching, Topology};
 use std::collections::BTreeMap;
 
 /// Cycles from a grant until the credits of the packet are back, besides those of the link in both directions: the head
@@ -17,7 +17,23 @@ pub fn of(experiment: &Experiment) -> Vec<String> {
     let channel = Channel::new(router, experiment);
     let shape: &dyn Topology = &*experiment.network.shape;
     let queues = shape.comparison(router.vcs.into());
-    queues.and_then(|queues| channel.detours(&queues)).into_iter().chain(channel.long_links(shape)).collect()
+    let detours = queues.and_then(|queues| channel.detours(&queues));
+    detours.into_iter().chain(channel.long_links(shape)).chain(slow_links(experiment)).collect()
+}
+
+/// What loads of links that are slower than others mean.
+fn slow_links(experiment: &Experiment) -> Option<String> {
+    let Setup { shape, faults, .. } = &experiment.network;
+    // The last word on a link counts.
+    let rates: BTreeMap<(u32, u8), u32> = shape.rates(faults).ok()?.iter().map(|link| (link.from, link.ppm)).collect();
+    let (&(router, port), &ppm) = rates.iter().filter(|(_, ppm)| **ppm < 1_000_000).min_by_key(|(_, ppm)| **ppm)?;
+    let slow = rates.values().filter(|ppm| **ppm < 1_000_000).count();
+    Some(format!(
+        "{slow} links are slower than the others: loads count flits, and {} {} is full at {} flits per cycle",
+        shape.router_name(router),
+        shape.port_name(port),
+        f64::from(ppm) / 1e6
+    ))
 }
 
 /// A virtual channel, and what passes through it.

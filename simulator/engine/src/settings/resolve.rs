@@ -90,9 +90,10 @@ impl Keys {
         let (profile, buffer, vcs) = self.profile(router, &lengths, machine)?;
         let (switching, hold_switch) = switching_of(&profile);
         let lone_packet = Lone::of(&profile);
-        // What faults leave is the shape of a network of generic routers.
-        let of_angara = if router == Router::Angara { faults.clone() } else { Vec::new() };
-        let network = Setup { shape: shape.clone(), profile, seed, faults: of_angara, sets: Vec::new() };
+        // Of generic routers, what is down is the shape's.
+        let beside = faults.iter().filter(|fault| router == Router::Angara || AnyTopology::is_rate(fault));
+        let network =
+            Setup { shape: shape.clone(), profile, seed, faults: beside.cloned().collect(), sets: Vec::new() };
         network.validate().map_err(|e| (Error::Network(e.to_string()), network_key(&e.to_string())))?;
 
         let layout = shape.layout();
@@ -166,7 +167,12 @@ impl Keys {
             _ => Router::Generic,
         };
         let faults = self.faults(&shape, router)?;
-        let shape = if router == Router::Generic { with_faults(shape, &faults, seed)? } else { shape };
+        let (rates, downs): (Vec<String>, Vec<String>) =
+            faults.iter().cloned().partition(|fault| AnyTopology::is_rate(fault));
+        let shape = if router == Router::Generic { with_faults(shape, &downs, seed)? } else { shape };
+        if router == Router::Generic {
+            shape.rates(&rates).map_err(|e| (Error::invalid("fault", e.text, e.why), "fault"))?;
+        }
         let (deadlock, routing) = (self.deadlock_rule(router)?, self.routing_rule(router, &shape, machine)?);
         let shape = match routing {
             Routing::Table(_) => with_routing(shape, router, &routing)?,
@@ -433,7 +439,7 @@ impl Keys {
 
     /// The refusal of a routing; that of one which does not lead round faults says which do.
     fn round_faults(&self, refused: Error, router: Router, routing: &Routing) -> Error {
-        match self.fault.iter().flatten().next() {
+        match self.fault.iter().flatten().find(|fault| !AnyTopology::is_rate(fault)) {
             Some(fault) if router == Router::Generic => {
                 let why =
                     format!("it does not lead round the fault `{fault}`; use updown, minimal, valiant or table:FILE");
@@ -589,6 +595,8 @@ fn network_key(message: &str) -> &'static str {
         ("cycle", "cycle-ns"),
         ("router angara", "router"),
         ("routing", "routing"),
+        ("switching", "switching"),
+        ("packets of", "length"),
     ];
     names.iter().find(|(start, _)| message.starts_with(start)).map_or("topology", |(_, key)| key)
 }

@@ -99,7 +99,16 @@ impl<T: Route, F: Field, const N: usize, const P: usize, const W: usize, const A
         let output = router.output(oc);
         output.credits -= flits;
         let base = r << Self::ROUTER;
-        if streams {
+        if let Some(span) = self.all.slow.span(r as usize * P + o as usize, flits) {
+            router.out_busy |= 1 << o;
+            self.calendar.later(span, base).links.push(base | oc);
+            if streams {
+                router.in_busy |= 1 << p;
+                self.calendar.later(flits as usize, base).inputs.push(base | i);
+            } else if more {
+                router.compete(i, &self.pool);
+            }
+        } else if streams {
             router.in_busy |= 1 << p;
             router.out_busy |= 1 << o;
             self.calendar.later(flits as usize, base).tails.push(base | i);

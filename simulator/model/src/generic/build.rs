@@ -9,12 +9,20 @@ use crate::routers::mask::Field;
 use crate::routers::network::Routers;
 use crate::routers::place::{Range, beyond_one, links};
 use crate::routers::timing::WINDOW;
-use crate::topology::{End, Route, Topology};
+use crate::topology::{End, LinkRate, Route, Topology};
 use crate::wormhole::Wormhole;
 use std::collections::BTreeSet;
 
 /// Most parts of a network.
 const PARTS_MAX: usize = u16::MAX as usize;
+
+/// What a network of `generic` routers has beside its topology.
+#[derive(Clone, Copy)]
+pub(crate) struct Plan<'a> {
+    pub(crate) router: &'a Generic,
+    pub(crate) seed: u64,
+    pub(crate) rates: &'a [LinkRate],
+}
 
 /// A network cut into one range of routers per thread or process.
 pub(crate) struct Cuts {
@@ -98,35 +106,30 @@ pub(crate) fn places(ports: usize, vcs: u8) -> (usize, usize) {
 }
 
 /// An engine of as many parts as there are threads, with routers as large as necessary.
-pub(crate) fn engine<T: Route>(
-    topology: T,
-    p: &Generic,
-    seed: u64,
-    crew: &Crew,
-) -> Result<Box<dyn Engine>, PartsError> {
-    match places(topology.ports(), p.vcs) {
-        (8, 4) => assemble::<T, u8, 32, 8, 1>(topology, p, seed, crew),
-        (16, 4) => assemble::<T, u8, 64, 16, 1>(topology, p, seed, crew),
-        (8, 8) => assemble::<T, u8, 64, 8, 1>(topology, p, seed, crew),
-        (64, 8) => assemble::<T, u8, 512, 64, 8>(topology, p, seed, crew),
-        (8, _) => assemble::<T, u32, 256, 8, 4>(topology, p, seed, crew),
-        _ => assemble::<T, u32, 2048, 64, 32>(topology, p, seed, crew),
+pub(crate) fn engine<T: Route>(topology: T, plan: &Plan, crew: &Crew) -> Result<Box<dyn Engine>, PartsError> {
+    match places(topology.ports(), plan.router.vcs) {
+        (8, 4) => assemble::<T, u8, 32, 8, 1>(topology, plan, crew),
+        (16, 4) => assemble::<T, u8, 64, 16, 1>(topology, plan, crew),
+        (8, 8) => assemble::<T, u8, 64, 8, 1>(topology, plan, crew),
+        (64, 8) => assemble::<T, u8, 512, 64, 8>(topology, plan, crew),
+        (8, _) => assemble::<T, u32, 256, 8, 4>(topology, plan, crew),
+        _ => assemble::<T, u32, 2048, 64, 32>(topology, plan, crew),
     }
 }
 
 fn assemble<T: Route, F: Field, const N: usize, const P: usize, const W: usize>(
     topology: T,
-    p: &Generic,
-    seed: u64,
+    plan: &Plan,
     crew: &Crew,
 ) -> Result<Box<dyn Engine>, PartsError> {
+    let Plan { router: p, seed, .. } = *plan;
     let cuts = Cuts::new(&topology, p.link, crew)?;
     if T::ADAPTS && topology.routing().adapts() {
-        return cuts.engine(|range| Routers::<T, CutThrough<F, true>, N, P, W>::new(topology.clone(), p, seed, &range));
+        return cuts.engine(|range| Routers::<T, CutThrough<F, true>, N, P, W>::new(topology.clone(), plan, &range));
     }
     match p.switching {
         Switching::CutThrough => {
-            cuts.engine(|range| Routers::<T, CutThrough<F, false>, N, P, W>::new(topology.clone(), p, seed, &range))
+            cuts.engine(|range| Routers::<T, CutThrough<F, false>, N, P, W>::new(topology.clone(), plan, &range))
         }
         Switching::Wormhole { hold } => {
             cuts.engine(|range| Routers::<T, Wormhole<F>, N, P, W>::new(topology.clone(), p, hold, seed, &range))

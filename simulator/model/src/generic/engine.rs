@@ -97,6 +97,7 @@ impl<T: Route, F: Field, const N: usize, const P: usize, const W: usize, const A
     }
     fn own_bytes(&self) -> usize {
         self.all.blocks.iter().map(Block::memory_bytes).sum::<usize>()
+            + self.all.slow.memory_bytes()
             + self.all.arrived.iter().map(Vec::capacity).sum::<usize>() * size_of::<Delivery>()
     }
 }

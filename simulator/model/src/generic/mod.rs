@@ -14,6 +14,8 @@ mod allocators;
 pub(crate) mod build;
 mod engine;
 mod routers;
+mod slow;
 mod state;
 
-pub(crate) use build::{engine, places};
+pub(crate) use build::{Plan, engine, places};
+pub(crate) use slow::longest_span;

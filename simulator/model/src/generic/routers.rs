@@ -1,8 +1,9 @@
 //! A cycle of all `generic` routers of a block.
 
-use super::state::{Block, Blocks, Calendar, ChannelState, CutThrough, InVc, OutVc, Soon, Source};
+use super::build::Plan;
+use super::slow::{SlowLinks, longest_span};
+use super::state::{Block, Blocks, Calendar, ChannelState, CutThrough, InVc, Later, OutVc, Soon, Source};
 use crate::pool::Queue;
-use crate::profile::Generic;
 use crate::routers::mask::{Bits, Field};
 use crate::routers::network::Routers;
 use crate::routers::place::{Range, longest};
@@ -11,7 +12,7 @@ use crate::routers::timing::{EJECT_TO_CREDIT, SOURCE_TO_ARRIVAL};
 use crate::routers::view::NO_OWNER;
 use crate::topology::Route;
 use angara_fabric::bits::bits;
-use angara_fabric::raw::Stage;
+use angara_fabric::raw::{PacketHandle, Stage};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -24,7 +25,8 @@ const BLOCK_BYTES: usize = 512 << 10;
 impl<T: Route, F: Field, const N: usize, const P: usize, const W: usize, const A: bool>
     Routers<T, CutThrough<F, A>, N, P, W>
 {
-    pub(super) fn new(topology: T, p: &Generic, seed: u64, range: &Range) -> Self {
+    pub(super) fn new(topology: T, plan: &Plan, range: &Range) -> Self {
+        let Plan { router: p, seed, rates } = *plan;
         let input =
             InVc { queue: Queue::EMPTY, out: 0, turn: 0, flits: 0, allowed: F::NONE, state: ChannelState::Idle };
         let output = OutVc { credits: p.buffer_flits, wanted: 0, owner: NO_OWNER, turn: 0 };
@@ -44,10 +46,12 @@ impl<T: Route, F: Field, const N: usize, const P: usize, const W: usize, const A
                 }
             };
             let blocks: Vec<Block> = (0..count).step_by(per_block).map(block).collect();
-            let reach = (p.packet_flits_max as usize + EJECT_TO_CREDIT + 1).max(REACH_MIN);
+            let slowest = longest_span(rates, p.packet_flits_max) as usize;
+            let reach = (slowest.max(p.packet_flits_max.into()) + EJECT_TO_CREDIT + 1).max(REACH_MIN);
             let block_shift = per_block.trailing_zeros() + Self::ROUTER;
             let calendar = Calendar::new(reach, longest(topology, p.link), blocks.len(), block_shift);
-            (calendar, Blocks { blocks, ..Blocks::default() })
+            let slow = SlowLinks::new(rates, Range::of(range.cuts, range.part, topology.routers()).start, count, P);
+            (calendar, Blocks { blocks, slow, ..Blocks::default() })
         })
     }
 
@@ -64,6 +68,9 @@ impl<T: Route, F: Field, const N: usize, const P: usize, const W: usize, const A
         self.apply_credits(&mut soon);
         for i in later.tails.drain(..) {
             self.tail_left(i);
+        }
+        if self.all.slow.are_any() {
+            self.slow_links(&mut later);
         }
         self.arrive(&mut soon);
         for e in later.sources.drain(..) {
@@ -170,15 +177,61 @@ impl<T: Route, F: Field, const N: usize, const P: usize, const W: usize, const A
         }
         for (i, packet) in due.arrivals.drain(..) {
             self.trace(packet, i, Stage::Arrived);
-            let r = i >> Self::ROUTER;
-            let router = &mut self.routers[r as usize];
-            let input = router.input(i);
-            input.queue.push(&mut self.pool, packet);
-            if input.state == ChannelState::Idle {
-                router.compete(i % N as u32, &self.pool);
-                self.all.here.wake(r);
+            if self.all.slow.are_any() && self.holds_back(i, packet) {
+                continue;
             }
+            self.line_up(i, packet);
         }
+    }
+
+    /// A packet lines up in input channel `i`.
+    #[inline(always)]
+    fn line_up(&mut self, i: u32, packet: PacketHandle) {
+        let r = i >> Self::ROUTER;
+        let router = &mut self.routers[r as usize];
+        let input = router.input(i);
+        input.queue.push(&mut self.pool, packet);
+        if input.state == ChannelState::Idle {
+            router.compete(i % N as u32, &self.pool);
+            self.all.here.wake(r);
+        }
+    }
+
+    /// What is due of slow links: packets that have waited for enough of their flits, input ports and links that are free.
+    #[cold]
+    fn slow_links(&mut self, later: &mut Later) {
+        for (i, packet) in later.held_back.drain(..) {
+            self.line_up(i, packet);
+        }
+        for i in later.inputs.drain(..) {
+            let router = &mut self.routers[(i >> Self::ROUTER) as usize];
+            let input = router.input(i);
+            input.state = ChannelState::Idle;
+            let waiting = input.queue.head.is_some();
+            router.in_busy &= !(1 << (i >> Self::PORT & (P as u32 - 1)));
+            self.go_on(i, waiting);
+        }
+        for o in later.links.drain(..) {
+            let router = &mut self.routers[(o >> Self::ROUTER) as usize];
+            router.output(o).owner = NO_OWNER;
+            router.free.set(o % N as u32);
+            router.out_busy &= !(1 << (o >> Self::PORT & (P as u32 - 1)));
+            self.go_on(o, false);
+        }
+    }
+
+    /// A packet that came by a slow link waits until its flits do not run out.
+    #[cold]
+    fn holds_back(&mut self, i: u32, packet: PacketHandle) -> bool {
+        let place = |channel: u32| (channel >> Self::ROUTER) as usize * P + (channel >> Self::PORT) as usize % P;
+        let hot = &self.pool.hot[packet.index()];
+        // One that adapts may leave anywhere.
+        let out = (!A).then(|| place(i & !(N as u32 - 1) | u32::from(hot.out)));
+        let wait = self.all.slow.wait(place(i), out, hot.flits);
+        if wait > 0 {
+            self.calendar.later(wait, i).held_back.push((i, packet));
+        }
+        wait > 0
     }
 
     /// The tail of a packet of several flits has left input channel `i`.
@@ -193,8 +246,16 @@ impl<T: Route, F: Field, const N: usize, const P: usize, const W: usize, const A
         router.free.set(o);
         router.in_busy &= !(1 << (i >> Self::PORT));
         router.out_busy &= !(1 << (o >> Self::PORT));
+        self.go_on(r << Self::ROUTER | i, waiting);
+    }
+
+    /// A port of the router of channel `i` is free; the next packet of this input channel is `waiting`.
+    #[inline(always)]
+    fn go_on(&mut self, i: u32, waiting: bool) {
+        let r = i >> Self::ROUTER;
+        let router = &mut self.routers[r as usize];
         if waiting {
-            router.compete(i, &self.pool);
+            router.compete(i % N as u32, &self.pool);
         }
         if router.allocating.any() || router.ready.any() {
             self.all.here.wake(r);

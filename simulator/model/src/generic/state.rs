@@ -1,5 +1,6 @@
 //! State of the channels of `generic` routers and of sources, and what is due in the next cycles.
 
+use super::slow::SlowLinks;
 use crate::pool::{Cold, Hot, Pool, Queue};
 use crate::routers::mask::{Bits, Field};
 use crate::routers::network::{self, Switched};
@@ -217,6 +218,10 @@ pub(super) struct Later {
     /// Sources to look at.
     pub(super) sources: Vec<u32>,
     pub(super) deliveries: Vec<PacketHandle>,
+    /// Of slow links: packets that may line up in an input channel, input channels that are free, output channels.
+    pub(super) held_back: Vec<(u32, PacketHandle)>,
+    pub(super) inputs: Vec<u32>,
+    pub(super) links: Vec<u32>,
 }
 
 impl Soon {
@@ -230,10 +235,17 @@ impl Soon {
 
 impl Later {
     fn is_empty(&self) -> bool {
-        self.tails.is_empty() && self.sources.is_empty() && self.deliveries.is_empty()
+        self.tails.is_empty()
+            && self.sources.is_empty()
+            && self.deliveries.is_empty()
+            && self.held_back.is_empty()
+            && self.inputs.is_empty()
+            && self.links.is_empty()
     }
     fn memory_bytes(&self) -> usize {
-        (self.tails.capacity() + self.sources.capacity() + self.deliveries.capacity()) * 4 + size_of::<Later>()
+        let words = self.tails.capacity() + self.sources.capacity() + self.deliveries.capacity();
+        let slow = 2 * self.held_back.capacity() + self.inputs.capacity() + self.links.capacity();
+        (words + slow) * 4 + size_of::<Later>()
     }
 }
 
@@ -362,6 +374,7 @@ pub(crate) struct Blocks {
     /// The block being processed; an empty one is in its place meanwhile.
     pub(super) here: Block,
     pub(super) arrived: Arrived,
+    pub(super) slow: SlowLinks,
 }
 
 /// A packet passes a router as a whole; adaptively if `A`.

@@ -3,9 +3,9 @@
 use super::contract::{Route, Topology, TopologyError, check};
 use super::dependencies::Ways;
 use crate::engine::Engine;
+use crate::generic::Plan;
 use crate::member::Crew;
 use crate::parallel::PartsError;
-use crate::profile::Generic;
 use std::fmt;
 use std::sync::Arc;
 
@@ -15,13 +15,13 @@ pub struct Outside(Arc<dyn Foreign>);
 
 /// [`Route`] without its type, so that the engine is still compiled for it.
 trait Foreign: Ways + fmt::Display {
-    fn generic(&self, p: &Generic, seed: u64, crew: &Crew) -> Result<Box<dyn Engine>, PartsError>;
+    fn generic(&self, plan: &Plan, crew: &Crew) -> Result<Box<dyn Engine>, PartsError>;
     fn ways(&self) -> &(dyn Ways + 'static);
 }
 
 impl<T: Route + fmt::Display> Foreign for T {
-    fn generic(&self, p: &Generic, seed: u64, crew: &Crew) -> Result<Box<dyn Engine>, PartsError> {
-        crate::generic::engine(self.clone(), p, seed, crew)
+    fn generic(&self, plan: &Plan, crew: &Crew) -> Result<Box<dyn Engine>, PartsError> {
+        crate::generic::engine(self.clone(), plan, crew)
     }
     fn ways(&self) -> &(dyn Ways + 'static) {
         self
@@ -39,8 +39,8 @@ impl Outside {
     pub(super) fn shared(&self) -> Arc<dyn Topology> {
         self.0.clone()
     }
-    pub(super) fn generic(&self, p: &Generic, seed: u64, crew: &Crew) -> Result<Box<dyn Engine>, PartsError> {
-        self.0.generic(p, seed, crew)
+    pub(super) fn generic(&self, plan: &Plan, crew: &Crew) -> Result<Box<dyn Engine>, PartsError> {
+        self.0.generic(plan, crew)
     }
     pub(super) fn ways(&self) -> &(dyn Ways + 'static) {
         self.0.ways()
@@ -107,6 +107,18 @@ macro_rules! topologies {
                 };
                 Graph::left(shared, &self.to_string(), faults, seed).map(AnyTopology::Graph)
             }
+            /// Rates of links that are slower than others: `link 0,0 0,1 rate=25%`, `node 0,0 rate=50%`, `rate=10%`. The
+            /// last word on a link counts.
+            ///
+            /// # Errors
+            /// A text that is no such rate, or a link that is not there.
+            pub fn rates(&self, texts: &[String]) -> Result<Vec<LinkRate>, TopologyError> {
+                $crate::topology::graph::rates(&**self, texts)
+            }
+            /// Tells whether a fault is the rate of a link, which [`Setup::faults`](crate::Setup::faults) takes.
+            pub fn is_rate(fault: &str) -> bool {
+                $crate::topology::graph::is_rate(fault)
+            }
             /// The same network with ways from the file at `path`, as [`Graph::with_table`] reads it.
             ///
             /// # Errors
@@ -156,13 +168,12 @@ macro_rules! topologies {
             /// A network of generic routers wired like this.
             pub(crate) fn generic(
                 &self,
-                p: &crate::Generic,
-                seed: u64,
+                plan: &crate::generic::Plan,
                 crew: &crate::member::Crew,
             ) -> Result<Box<dyn crate::engine::Engine>, crate::PartsError> {
                 match self {
-                    $(AnyTopology::$name(t) => crate::generic::engine(t.clone(), p, seed, crew),)*
-                    AnyTopology::Outside(t) => t.generic(p, seed, crew),
+                    $(AnyTopology::$name(t) => crate::generic::engine(t.clone(), plan, crew),)*
+                    AnyTopology::Outside(t) => t.generic(plan, crew),
                 }
             }
         }

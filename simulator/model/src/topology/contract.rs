@@ -2,6 +2,7 @@
 
 use super::layout::Layout;
 use angara_fabric::rng;
+use angara_net::units;
 use std::fmt;
 use std::ops::Range;
 
@@ -234,6 +235,10 @@ pub trait Topology: Send + Sync {
     fn delay(&self, _router: u32, _port: u8) -> u8 {
         1
     }
+    /// Returns the links that are slower than a flit per cycle.
+    fn rates(&self) -> Vec<LinkRate> {
+        Vec::new()
+    }
     /// Returns what keeps the generic profile from deadlock.
     fn classes(&self) -> Classes {
         Classes::One
@@ -380,6 +385,29 @@ pub(super) fn lot(word: u64) -> u64 {
 #[inline(always)]
 pub(super) fn among(lot: u64, place: u32, links: u32) -> u32 {
     rng::below(rng::mix(lot << 32 | u64::from(place)), links.into()) as u32
+}
+
+/// Rate of a link in one direction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LinkRate {
+    /// The router and port where it begins.
+    pub from: (u32, u8),
+    /// Those where it ends.
+    pub to: (u32, u8),
+    /// Flits per cycle, in parts per million: 10,000 to 1,000,000.
+    pub ppm: u32,
+}
+
+/// A flit per cycle, in parts per million.
+pub(crate) const FULL_RATE: u32 = 1_000_000;
+/// Least rate of a link.
+const RATE_MIN: u32 = 10_000;
+
+/// A rate as people write it.
+pub(super) fn rate(text: &str) -> Result<u32, String> {
+    units::share(text)
+        .filter(|ppm| *ppm >= RATE_MIN)
+        .ok_or_else(|| format!("rate {text}: routers count in flits per cycle; give a share of one from 1% to 100%"))
 }
 
 /// Why a topology was refused.

@@ -22,9 +22,10 @@ mod layout;
 pub use any::Outside;
 pub use cayley::Cayley;
 pub use clos::Clos;
+pub(crate) use contract::FULL_RATE;
 pub use contract::{
-    Cell, Class, Classes, Comparison, DELAY_MAX, DIMS_MAX, End, Hop, NODES_MAX, Options, Outputs, PORTS_MAX, Route,
-    RouteState, Routing, Topology, TopologyError, VCS_MAX, Written,
+    Cell, Class, Classes, Comparison, DELAY_MAX, DIMS_MAX, End, Hop, LinkRate, NODES_MAX, Options, Outputs, PORTS_MAX,
+    Route, RouteState, Routing, Topology, TopologyError, VCS_MAX, Written,
 };
 pub use dragonfly::Dragonfly;
 pub use express::Express;

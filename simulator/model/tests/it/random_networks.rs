@@ -29,13 +29,21 @@ fn half_vcs() -> impl Strategy<Value = u8> {
 }
 
 fn run_model(config: &Setup, sent: &[Sent], step: u64) -> Vec<Received> {
-    let fate = fate_in_model(config, sent, step);
+    run_model_in(config, sent, step, 1)
+}
+
+/// The same by several threads.
+fn run_model_in(config: &Setup, sent: &[Sent], step: u64, threads: usize) -> Vec<Received> {
+    let fate = fate_in(Network::with_threads(config, threads).unwrap(), &config.shape, sent, step);
     assert!(fate.dropped.is_empty(), "nothing is dropped without faults");
     fate.received
 }
 
 fn fate_in_model(config: &Setup, sent: &[Sent], step: u64) -> Fate {
-    let mut net = Network::new(config).unwrap();
+    fate_in(Network::new(config).unwrap(), &config.shape, sent, step)
+}
+
+fn fate_in(mut net: Network, shape: &AnyTopology, sent: &[Sent], step: u64) -> Fate {
     let mut fate = Fate::default();
     // Packets may be handed in in any order between sources, at any time before they are due.
     let mut order: Vec<usize> = (0..sent.len()).collect();
@@ -64,7 +72,7 @@ fn fate_in_model(config: &Setup, sent: &[Sent], step: u64) -> Fate {
     net.check_idle().unwrap();
     fate.received.sort();
     fate.dropped.sort();
-    if let AnyTopology::Grid(grid) = &config.shape {
+    if let AnyTopology::Grid(grid) = shape {
         for (node, port) in (0..net.routers() as u32).flat_map(|n| (0..2 * grid.ndims()).map(move |p| (n, p))) {
             let load = net.link_load(node, port as u8);
             let counts = Counts {
@@ -149,6 +157,7 @@ fn parameters_of(net: Box<dyn oracle::generic::Net>, config: &Setup, sent: &[Sen
         link: g.link.into(),
         ends: g.ends,
         words,
+        rates: Default::default(),
     }
 }
 

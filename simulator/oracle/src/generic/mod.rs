@@ -20,7 +20,7 @@ pub use net::Net;
 
 use super::{Received, Sent};
 use net::{Far, Packet};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// Cycles whose queues are remembered.
 pub(crate) const REMEMBERED: usize = 20;
@@ -35,11 +35,19 @@ pub struct Parameters {
     pub ends: u64,
     /// The random word of each packet.
     pub words: Vec<u64>,
+    /// Flits per cycle of the links that begin at a router and port, in parts per million; 1 of the others.
+    pub rates: BTreeMap<(usize, usize), u64>,
+}
+
+/// Cycles of a packet at a rate, a part of the last one counted as a whole.
+fn cycles(flits: u64, ppm: u64) -> u64 {
+    (flits * 1_000_000).div_ceil(ppm)
 }
 
 #[derive(Default)]
 struct Input {
-    packets: VecDeque<Packet>,
+    /// Each with the cycle from which it may ask for an output channel, as far as its own flits go.
+    packets: VecDeque<(u64, Packet)>,
     /// Cycle from which the packet at the front may ask for an output channel.
     asks_from: u64,
     output: Option<(usize, usize)>,
@@ -64,6 +72,8 @@ struct Port {
     channel_pointer: usize,
     output_pointer: usize,
     input_pointer: usize,
+    /// Parts per million of a flit per cycle: time that the link has left of the last cycle of a packet.
+    rest: u64,
 }
 
 enum Happens {
@@ -189,11 +199,21 @@ impl<'a> World<'a> {
         self.p.net.look(router, dst, &mut packet, port, &queue);
         let out = self.p.net.route(router, dst, &mut packet.clone(), self.p.vcs).0;
         self.bound[router][out] += flits as i64;
-        let input = &mut self.inputs[router][port][vc];
-        if input.packets.is_empty() {
-            input.asks_from = input.asks_from.max(self.now);
-        }
-        input.packets.push_back(packet);
+        let came = match self.p.net.far(router, port) {
+            Far::Router(r, p) => self.rate(r, p),
+            Far::Endpoint(_) => 1_000_000,
+        };
+        // A packet that may still choose is prepared for a link without rate.
+        let leaves = match self.p.net.options(router, dst, &mut packet.clone(), self.p.vcs) {
+            Some(_) => 1_000_000,
+            None => self.rate(router, out),
+        };
+        let ready = self.now + cycles(flits, came).saturating_sub(cycles(flits, leaves));
+        self.inputs[router][port][vc].packets.push_back((ready, packet));
+    }
+
+    fn rate(&self, r: usize, out: usize) -> u64 {
+        self.p.rates.get(&(r, out)).copied().unwrap_or(1_000_000)
     }
 
     /// Phase 2: sources.
@@ -236,10 +256,10 @@ impl<'a> World<'a> {
     fn wanted(&mut self, r: usize, port: usize, vc: usize) -> Vec<usize> {
         let (p, now, outputs, vcs) = (self.p, self.now, &self.outputs[r], self.p.vcs);
         let input = &mut self.inputs[r][port][vc];
-        if input.packets.is_empty() || input.asks_from > now || input.output.is_some() {
+        if input.packets.front().is_none_or(|front| front.0 > now) || input.asks_from > now || input.output.is_some() {
             return Vec::new();
         }
-        let front = &mut input.packets[0];
+        let front = &mut input.packets[0].1;
         let Sent { dst, flits, .. } = self.sent[front.index];
         let is_free = |out: usize, v: &usize| outputs[out][*v].owner.is_none() && outputs[out][*v].owned_until <= now;
         // An adaptive packet chooses anew in every cycle.
@@ -273,7 +293,7 @@ impl<'a> World<'a> {
                 .filter_map(|vc| {
                     let input = &self.inputs[r][port][vc];
                     let (out, ov) = input.output?;
-                    let flits = self.sent[input.packets.front()?.index].flits;
+                    let flits = self.sent[input.packets.front()?.1.index].flits;
                     (input.switch_from <= self.now
                         && self.outputs[r][out][ov].credits >= flits as i64
                         && self.state[r][out].out_busy_until <= self.now)
@@ -325,17 +345,20 @@ impl<'a> World<'a> {
     fn leave(&mut self, r: usize, (port, vc): (usize, usize), out: usize) {
         let now = self.now;
         let input = &mut self.inputs[r][port][vc];
-        let packet = input.packets.pop_front().unwrap();
+        let packet = input.packets.pop_front().unwrap().1;
         let flits = self.sent[packet.index].flits;
         self.bound[r][out] -= flits as i64;
         let (_, ov) = input.output.take().unwrap();
         input.wants = None;
         input.asks_from = now + flits;
         self.state[r][port].in_busy_until = now + flits;
-        self.state[r][out].out_busy_until = now + flits;
+        let ppm = self.rate(r, out);
+        let time = flits * 1_000_000 + self.state[r][out].rest;
+        self.state[r][out].rest = time % ppm;
+        self.state[r][out].out_busy_until = now + time / ppm;
         let output = &mut self.outputs[r][out][ov];
         output.owner = None;
-        output.owned_until = now + flits;
+        output.owned_until = now + time / ppm;
         output.credits -= flits as i64;
         let net = &self.p.net;
         match net.far(r, port) {

@@ -53,6 +53,17 @@ fn faults_of_generic_routers_leave_a_graph_of_any_network() {
         (format!("{dead}routing = \"minimal\"\nvcs = 1"), "vcs", "routing updown"),
         (format!("{torus}fault = \"node 9,9 down\""), "fault", "they are called (0,0) to (3,3)"),
         (format!("{torus}fault = \"node 1,1 down @2us\""), "fault", "leave the time out"),
+        (format!("{torus}fault = \"node 1,1 rate=50% @2us\""), "fault", "leave the time out"),
+        (format!("{torus}fault = \"link 1,1 2,2 rate=50%\""), "fault", "has no link `2,2`; it has +X to (2,1)"),
+        (format!("{torus}fault = \"link 1,1 +X rate=0.5%\""), "fault", "from 1% to 100%"),
+        (format!("{torus}fault = \"link 1,1 +X rate=10M\""), "fault", "a share of one from 1%"),
+        (format!("{torus}fault = \"link 1,1 rate=10%\""), "fault", "write 'link ROUTER ROUTER down'"),
+        (format!("{torus}fault = \"rate=10%\"\nswitching = \"wormhole\""), "switching", "use that"),
+        (
+            format!("{torus}fault = \"rate=1%\"\nlength = \"1000\"\nbuffer = 1000"),
+            "length",
+            "packets of 1000 flits take 100001 cycles",
+        ),
         (format!("{torus}fault = \"90% links down\""), "fault", "pairs of endpoints have no way to each other: 0 and "),
         (format!("{torus}error-rate = \"1%\""), "error-rate", "use router angara"),
     ] {

@@ -1,6 +1,6 @@
-//! Routers and links that are down from the beginning, as people write them.
+//! Routers and links that are down from the beginning, or slower than others, as people write them.
 
-use crate::topology::contract::{End, Topology, TopologyError};
+use crate::topology::contract::{self, End, LinkRate, Topology, TopologyError};
 use angara_fabric::rng::{STEP, below, mix};
 use angara_net::units;
 use std::collections::{HashMap, HashSet};
@@ -13,7 +13,8 @@ pub(super) struct Down {
     pub(super) links: HashSet<(u32, u8)>,
 }
 
-const FORMS: &str = "write 'link ROUTER ROUTER down', 'link ROUTER PORT down', 'node ROUTER down' or '2% links down'";
+const FORMS: &str = "write 'link ROUTER ROUTER down', 'link ROUTER PORT down', 'node ROUTER down', '2% links down' or \
+                     'link ROUTER ROUTER rate=25%'";
 
 /// Names of a network's routers.
 struct Names<'t> {
@@ -60,8 +61,8 @@ impl<'t> Names<'t> {
             .take(6)
             .map(|(port, to)| format!("{} to {}", t.port_name(port), t.router_name(to)))
             .collect();
-        let why = format!("{} has no link `{name}`; it has {}, …", t.router_name(from), some.join(", "));
-        Err(why)
+        let has = if some.is_empty() { "none that leaves".into() } else { format!("{}, …", some.join(", ")) };
+        Err(format!("{} has no link `{name}`; it has {has}", t.router_name(from)))
     }
 }
 
@@ -103,11 +104,7 @@ impl Down {
                     }
                     drawn(topology, ppm, seed).into_iter().for_each(|link| down.cut(topology, link));
                 }
-                _ if text.contains('=') => {
-                    return Err(refuse(
-                        "links of router generic are up or down, and carry all packets right; use router angara".into(),
-                    ));
-                }
+                _ if text.contains('=') => return Err(refuse(WHOLE.into())),
                 _ => return Err(refuse(FORMS.into())),
             }
         }
@@ -121,7 +118,50 @@ impl Down {
     }
 }
 
-/// The links that the words between `link` and `down` name: names may have several words.
+const WHOLE: &str = "links of router generic are up or down, or have a rate such as rate=25%, and carry all packets right; \
+                     use router angara";
+
+/// Tells whether this is the rate of a link.
+pub(in crate::topology) fn is_rate(text: &str) -> bool {
+    text.split_whitespace().any(|word| word.starts_with("rate="))
+}
+
+/// Rates of links as people write them, each of one direction: `link 0,0 0,1 rate=25%`, `node 0,0 rate=50%` for those that
+/// begin or end there, `rate=10%` for every link between routers.
+pub(in crate::topology) fn rates(topology: &dyn Topology, texts: &[String]) -> Result<Vec<LinkRate>, TopologyError> {
+    let mut all = topology.rates();
+    let names = if texts.is_empty() { None } else { Some(Names::new(topology)) };
+    for (text, names) in texts.iter().zip(names.iter().cycle()) {
+        let refuse = |why: String| TopologyError { text: text.clone(), why };
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let Some((rate, place)) = words.split_last().and_then(|(last, rest)| Some((last.strip_prefix("rate=")?, rest)))
+        else {
+            let timed = is_rate(text) && words.last().is_some_and(|word| word.starts_with('@'));
+            let why = "links of router generic have their rates from the beginning; leave the time out";
+            return Err(refuse(if timed { why } else { FORMS }.into()));
+        };
+        let ppm = contract::rate(rate).map_err(refuse)?;
+        let routers = 0..topology.routers() as u32;
+        let every = || routers.clone().flat_map(|r| links_of(topology, r).map(move |(port, to)| ((r, port), to)));
+        let links: Vec<(u32, u8)> = match place {
+            [] => every().map(|(link, _)| link).collect(),
+            ["link", ends @ ..] if ends.len() > 1 => ends_of(names, ends).map_err(refuse)?,
+            ["node", router @ ..] if !router.is_empty() => {
+                let node = names.router(router).map_err(refuse)?;
+                every().filter(|(link, to)| link.0 == node || *to == node).map(|(link, _)| link).collect()
+            }
+            _ => return Err(refuse(FORMS.into())),
+        };
+        for from in links {
+            if let End::Router { router, port } = topology.output(from.0, from.1) {
+                all.push(LinkRate { from, to: (router, port), ppm });
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// The links that the words after `link` name: names may have several words.
 fn ends_of(names: &Names, words: &[&str]) -> Result<Vec<(u32, u8)>, String> {
     let mut why = names.router(&words[..1]).err();
     for (from, rest) in (1..words.len()).map(|k| words.split_at(k)) {

@@ -1,7 +1,7 @@
 //! Graphs made from a few numbers.
 
 use super::wiring::{Draft, Edge, ROUTERS_MAX};
-use crate::topology::contract::PORTS_MAX;
+use crate::topology::contract::{FULL_RATE, PORTS_MAX};
 use angara_fabric::rng::{STEP, below, mix};
 use std::collections::HashSet;
 
@@ -11,7 +11,7 @@ fn numbers(rest: &str) -> Option<Vec<u64>> {
 }
 
 fn draft(links: Vec<(u32, u32)>, routers: u64, terminals: u64) -> Draft {
-    let edge = |(from, to)| Edge { from, to, delays: [1, 1], line: 0 };
+    let edge = |(from, to)| Edge { from, to, delays: [1, 1], ppm: FULL_RATE, line: 0 };
     Draft {
         labels: (0..routers).map(|r| r.to_string()).collect(),
         named: false,

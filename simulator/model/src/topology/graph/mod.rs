@@ -13,9 +13,12 @@ mod tests;
 mod ways;
 mod wiring;
 
-use super::contract::{Cell, Classes, End, Hop, RouteState, Routing, Topology, TopologyError, Written, port_cell};
+use super::contract::{
+    Cell, Classes, End, Hop, LinkRate, RouteState, Routing, Topology, TopologyError, Written, port_cell,
+};
 use super::dependencies::circle;
 use super::layout::Layout;
+pub(super) use faults::{is_rate, rates};
 use left::Whole;
 use std::fmt;
 use std::sync::Arc;
@@ -174,6 +177,11 @@ impl Topology for Graph {
             Some(whole) => whole.topology.delay(router, port),
             None => self.wiring.links(router).get(usize::from(port)).map_or(1, |link| link.delay),
         }
+    }
+    fn rates(&self) -> Vec<LinkRate> {
+        let Some(whole) = &self.whole else { return self.wiring.rates.clone() };
+        let is_left = |link: &LinkRate| whole.output(link.from.0, link.from.1) != End::Open;
+        whole.topology.rates().into_iter().filter(is_left).collect()
     }
     fn classes(&self) -> Classes {
         self.ways.classes()

@@ -1,7 +1,7 @@
 //! Files of graphs: an edge list of our own, and the `anynet` files of BookSim.
 
 use super::wiring::{Draft, Edge};
-use crate::topology::contract::{DELAY_MAX, PORTS_MAX};
+use crate::topology::contract::{DELAY_MAX, FULL_RATE, PORTS_MAX, rate};
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
 
@@ -44,6 +44,16 @@ fn delay(word: &str) -> Result<u8, String> {
     match word.parse() {
         Ok(delay) if (1..=DELAY_MAX).contains(&delay) => Ok(delay),
         _ => Err(format!("delay {}: give 1 to {DELAY_MAX} cycles", shown(word))),
+    }
+}
+
+/// Rate of the links of a line of an edge list, by its last word, and its other words.
+fn slow<'a, 'w>(words: &'w [&'a str]) -> Result<(u32, &'w [&'a str]), String> {
+    match words {
+        [rest @ .., last] if last.ends_with('%') && rest.len() >= 2 && words[0] != "terminals" => {
+            Ok((rate(last)?, rest))
+        }
+        _ => Ok((FULL_RATE, words)),
     }
 }
 
@@ -98,14 +108,15 @@ impl<'a> Names<'a> {
     }
 }
 
-/// Reads lines `ROUTER ROUTER [DELAY [DELAY BACK]] [xLINKS]`, `terminals N` and `terminals ROUTER N`.
+/// Reads lines `ROUTER ROUTER [DELAY [DELAY BACK]] [xLINKS] [RATE%]`, `terminals N` and `terminals ROUTER N`.
 pub(super) fn edges(file: &str, text: &str) -> Result<Draft, String> {
     let mut names = Names::default();
     let mut links = Vec::new();
     let (mut all, mut some) = (None, BTreeMap::new());
     for (line, words) in lines(text) {
         let wrong = |why: String| format!("{file}, line {line}: {why}");
-        let (count, words) = parallel(&words).map_err(wrong)?;
+        let (ppm, words) = slow(&words).map_err(wrong)?;
+        let (count, words) = parallel(words).map_err(wrong)?;
         match words[..] {
             ["router" | "node", ..] => drop(name(words[0]).map_err(wrong)?),
             ["terminals", n] => {
@@ -126,11 +137,11 @@ pub(super) fn edges(file: &str, text: &str) -> Result<Draft, String> {
                 let there = words.get(2).map_or(Ok(1), |w| delay(w)).map_err(wrong)?;
                 let back = words.get(3).map_or(Ok(there), |w| delay(w)).map_err(wrong)?;
                 let (from, to) = (from.map_err(wrong)?, to.map_err(wrong)?);
-                links.extend((0..count).map(|_| Edge { from, to, delays: [there, back], line }));
+                links.extend((0..count).map(|_| Edge { from, to, delays: [there, back], ppm, line }));
             }
             _ => {
                 let why = format!(
-                    "{} in a line of {} words; write ROUTER ROUTER [DELAY [DELAY]] [xLINKS]",
+                    "{} in a line of {} words; write ROUTER ROUTER [DELAY [DELAY]] [xLINKS] [RATE%]",
                     shown(words[0]),
                     words.len()
                 );
@@ -227,7 +238,7 @@ pub(super) fn anynet(file: &str, text: &str) -> Result<Draft, String> {
         (last, terminals[router as usize]) = (router, terminals[router as usize] + 1);
     }
     let delay = |a, b| delays.get(&(a, b)).map_or(1, |d| d.0);
-    let edge = |&(from, to, line)| Edge { from, to, delays: [delay(from, to), delay(to, from)], line };
+    let edge = |&(from, to, line)| Edge { from, to, delays: [delay(from, to), delay(to, from)], ppm: FULL_RATE, line };
     let links = order.iter().map(edge).collect();
     Ok(Draft { labels: (0..routers).map(|r| r.to_string()).collect(), named: false, links, terminals })
 }

@@ -74,6 +74,25 @@ fn a_file_says_links_delays_names_and_terminals() {
 }
 
 #[test]
+fn a_file_says_rates_and_faults_change_them() {
+    let graph = |text: &str| AnyTopology::from(Graph::of("graph", "f", text).unwrap());
+    let rates = |t: &AnyTopology, faults: &[&str]| -> Vec<(u32, u8, u32)> {
+        let faults: Vec<String> = faults.iter().map(|text| text.to_string()).collect();
+        t.rates(&faults).unwrap().iter().map(|link| (link.from.0, link.from.1, link.ppm)).collect()
+    };
+    let g = graph("terminals 1\na b x2 25%\nb c 3 50%\nc a");
+    assert_eq!(rates(&g, &[])[..2], [(0, 0, 250_000), (1, 0, 250_000)]);
+    assert_eq!(rates(&g, &[])[2..], [(0, 1, 250_000), (1, 1, 250_000), (1, 2, 500_000), (2, 0, 500_000)]);
+    assert_eq!(rates(&g, &["link a c rate=10%"])[6..], [(0, 2, 100_000)]);
+    assert_eq!(rates(&g, &["node c rate=100%"])[6..].len(), 4);
+    assert_eq!(rates(&g, &["rate=33.3333%"])[6..].len(), 8);
+    assert_ne!(g, graph("terminals 1\na b x2 26%\nb c 3 50%\nc a"));
+    let left = g.with_faults(&["link a b down".into()], 1).unwrap();
+    assert_eq!(rates(&left, &[]), [(1, 2, 500_000), (2, 0, 500_000)]);
+    assert!(left.rates(&["link a b rate=20%".into()]).unwrap_err().why.contains("has no link `b`"));
+}
+
+#[test]
 fn files_of_booksim_mean_what_they_do_there() {
     let g = Graph::of(
         "anynet",
@@ -108,6 +127,7 @@ fn wrong_files_are_refused_with_the_line_and_the_remedy() {
         ("graph", "terminals 1\na b\nb a", &["line 3", "line 2 already", "write x2"]),
         ("graph", "terminals 1\na b x0", &["line 2", "give x1 to x64"]),
         ("graph", "terminals 1\na b x2 3", &["line 2", "delay `x2`"]),
+        ("graph", "terminals 1\na b 0%", &["line 2", "rate 0%", "from 1% to 100%"]),
         ("graph", "terminals 1\na b x65", &["line 2", "x65"]),
         ("graph", "terminals 1\na b\n\nb a", &["line 4", "in line 2 already"]),
         ("graph", "a b 0", &["line 1", "delay `0`", "1 to 250"]),

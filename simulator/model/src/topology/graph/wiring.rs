@@ -1,7 +1,7 @@
 //! Which port of which router leads where.
 
 use super::read::shown;
-use crate::topology::contract::{End, PORTS_MAX, check_nodes};
+use crate::topology::contract::{End, FULL_RATE, LinkRate, PORTS_MAX, check_nodes};
 use angara_fabric::rng::mix;
 use std::collections::{HashMap, VecDeque};
 
@@ -14,6 +14,8 @@ pub(super) struct Edge {
     pub(super) to: u32,
     /// Cycles of a flit from `from` to `to`, and back.
     pub(super) delays: [u8; 2],
+    /// Flits per cycle in either direction, in parts per million.
+    pub(super) ppm: u32,
     /// Line of the file; 0 without one.
     pub(super) line: usize,
 }
@@ -54,6 +56,8 @@ pub(super) struct Wiring {
     /// Its port there.
     at_port: Vec<u8>,
     pub(super) ports: usize,
+    /// Of links that are slower than others.
+    pub(super) rates: Vec<LinkRate>,
 }
 
 impl Wiring {
@@ -67,9 +71,9 @@ impl Wiring {
             return Err(format!("{file}: {routers} routers; at most {ROUTERS_MAX} are supported"));
         }
         let mut of: Vec<Vec<Link>> = vec![Vec::new(); routers];
-        let mut seen = HashMap::new();
+        let (mut seen, mut rates) = (HashMap::new(), Vec::new());
         let label = |r: u32| shown(&draft.labels[r as usize]);
-        for &Edge { from, to, delays, line } in &draft.links {
+        for &Edge { from, to, delays, ppm, line } in &draft.links {
             let wrong = |why: String| format!("{file}, line {line}: {why}");
             if from == to {
                 return Err(wrong(format!("router {} is linked to itself; leave the line out", label(from))));
@@ -89,6 +93,10 @@ impl Wiring {
             }
             of[a].push(Link { to, port: ports[1], delay: delays[0], out: ports[0] });
             of[b].push(Link { to: from, port: ports[0], delay: delays[1], out: ports[1] });
+            if ppm < FULL_RATE {
+                let ends = [(from, ports[0]), (to, ports[1])];
+                rates.extend([[0, 1], [1, 0]].map(|[a, b]| LinkRate { from: ends[a], to: ends[b], ppm }));
+            }
         }
         let all: u64 = draft.terminals.iter().map(|&n| u64::from(n)).sum();
         if all == 0 {
@@ -107,7 +115,7 @@ impl Wiring {
         }
         let terminals = |(links, &n): (&Vec<Link>, &u32)| (0..n).map(|t| links.len() as u8 + t as u8).collect();
         let terminals = of.iter().zip(&draft.terminals).map(terminals).collect();
-        let wiring = Wiring::of((draft.labels, draft.named), &of, terminals);
+        let wiring = Wiring { rates, ..Wiring::of((draft.labels, draft.named), &of, terminals) };
         wiring.check_connected(file)?;
         Ok(wiring)
     }
@@ -123,7 +131,8 @@ impl Wiring {
         let first = sums(&mut of.iter().map(Vec::len));
         let endpoints = sums(&mut terminals.iter().map(Vec::len));
         let at = (0..).zip(&terminals).flat_map(|(r, ends)| ends.iter().map(move |_| r)).collect();
-        Wiring { labels, named, first, links: of.concat(), endpoints, at, at_port: terminals.concat(), ports }
+        let (links, at_port) = (of.concat(), terminals.concat());
+        Wiring { labels, named, first, links, endpoints, at, at_port, ports, rates: Vec::new() }
     }
 
     fn check_connected(&self, file: &str) -> Result<(), String> {
@@ -189,6 +198,8 @@ impl Wiring {
         let link =
             |l: &Link| u64::from(l.to) << 24 | u64::from(l.out) << 16 | u64::from(l.port) << 8 | u64::from(l.delay);
         words.extend(self.links.iter().map(link).chain(self.at_port.iter().map(|&port| port.into())));
+        let rate = |l: &LinkRate| [l.from.0.into(), l.from.1.into(), u64::from(l.ppm)];
+        words.extend(self.rates.iter().flat_map(rate));
         words.extend(self.labels.iter().flat_map(|l| l.bytes().map(u64::from).chain([256])));
         digest(words)
     }

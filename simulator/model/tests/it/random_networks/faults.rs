@@ -2,6 +2,7 @@
 
 use super::*;
 use oracle::generic::left;
+use std::collections::BTreeMap;
 
 /// Some links and routers of a network that are down, by `seed`, and the same in the model's words. A share of links
 /// is drawn by both.
@@ -90,5 +91,69 @@ proptest! {
         prop_assert_eq!(fate.received, want);
         let expected: Vec<(usize, u64)> = (kept..all.len()).map(|i| (i, all[i].at.div_ceil(1000) * 1000)).collect();
         prop_assert_eq!(fate.dropped, expected);
+    }
+}
+
+/// Rates of some links of a network, by `seed`, and the same in the model's words.
+fn rates(shape: &AnyTopology, seed: u64) -> (BTreeMap<(usize, usize), u64>, Vec<String>) {
+    let places = (0..shape.routers()).flat_map(|r| (0..shape.ports()).map(move |p| (r, p)));
+    let leads = |&(r, p): &(usize, usize)| matches!(shape.output(r as u32, p as u8), topology::End::Router { .. });
+    let directions: Vec<(usize, usize)> = places.filter(leads).collect();
+    let r = |n: u64, below_: u64| below(mix(seed ^ mix(n)), below_) as usize;
+    let (mut all, mut texts) = (BTreeMap::new(), Vec::new());
+    for i in 0..r(1, 8).min(directions.len()) {
+        let (router, port) = directions[r(10 + i as u64, directions.len() as u64)];
+        let ppm = [10_000, 100_000, 250_000, 333_333, 500_000, 700_000, 999_999, 1_000_000][r(50 + i as u64, 8)];
+        let (router_name, port_name) = (shape.router_name(router as u32), shape.port_name(port as u8));
+        texts.push(format!("link {router_name} {port_name} rate={ppm}ppm"));
+        all.insert((router, port), ppm);
+    }
+    (all, texts)
+}
+
+proptest! {
+    #![proptest_config(cases(150))]
+
+    #[test]
+    fn slow_links_of_any_network_agree_with_the_oracle(
+        (shape, adapts) in any_shape().prop_flat_map(|shape| (Just(shape), any::<bool>())),
+        half_vcs in half_vcs(),
+        longest in prop::sample::select(vec![1u64, 1, 2, 5, 16]),
+        spare in 0u16..12,
+        (link, ends) in slower(),
+        load in 1u64..12,
+        hot in any::<bool>(),
+        threads in 1usize..4,
+        seed in any::<u64>(),
+    ) {
+        let shape = match shape.with_routing(topology::Routing::Adaptive) {
+            Ok(adaptive) if adapts => adaptive,
+            _ => shape,
+        };
+        let net = if shape.routing() == topology::Routing::Adaptive {
+            oracle::generic::read_adaptive(&shape.to_string())
+        } else {
+            oracle::generic::read(&shape.to_string())
+        };
+        let (rates, texts) = rates(&shape, seed);
+        let least = shape.classes().count() + if shape.routing() == topology::Routing::Adaptive { 1 } else { 0 };
+        let vcs = least.max(2 * half_vcs as u32) as u8;
+        prop_assume!(vcs <= VCS_MAX);
+        let g = Generic {
+            vcs,
+            buffer_flits: longest as u16 + spare,
+            packet_flits_max: longest as u16,
+            cycle: 1000,
+            link,
+            ends,
+            ..Generic::default()
+        };
+        let config = Setup { shape: shape.clone(), profile: Profile::Generic(g), seed, faults: texts, sets: Vec::new() };
+        let lengths: Vec<u64> = (1..=longest).collect();
+        let endpoints = shape.endpoints() as u64;
+        let sent = traffic(seed, endpoints, 40 * endpoints.min(20), &lengths, longest * 1000 * 6 / load, hot);
+        let p = oracle::generic::Parameters { rates, ..parameters_of(net, &config, &sent) };
+        let want = oracle::generic::run(&p, &sent, 1000);
+        prop_assert_eq!(run_model_in(&config, &sent, 1000, threads), want, "{:?}", config.faults);
     }
 }
