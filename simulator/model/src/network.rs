@@ -6,6 +6,7 @@ use crate::generic::Plan;
 use crate::member::Crew;
 use crate::peers::Peers;
 use crate::setup::{Profile, Setup, SetupError};
+use crate::topology::AnyTopology;
 use crate::waits::Waits;
 use angara_fabric::raw::{Delivery, Inconsistent, Injection, LinkLoad, Lost, Totals, TraceEvent};
 use angara_fabric::{Heard, Tick};
@@ -29,8 +30,8 @@ pub struct Network {
     routers: usize,
     cycle: Tick,
     listener: Option<Listener>,
-    /// Endpoints whose routers are down; empty if none are.
-    down: Vec<bool>,
+    /// Since when the routers of endpoints are down; empty if none ever are.
+    down: Vec<Tick>,
     /// Packets from or to them, the earliest first, and how many there have been.
     undeliverable: BinaryHeap<Reverse<Lost>>,
     dropped: u64,
@@ -69,9 +70,19 @@ impl Network {
     fn with_crew(config: &Setup, crew: &Crew) -> Result<Network, SetupError> {
         config.validate()?;
         let (shape, routers) = (&config.shape, config.shape.routers());
+        let later = match config.profile {
+            Profile::Generic(_) => config.left_later()?,
+            Profile::Angara(_) => Vec::new(),
+        };
         let (engine, endpoints, cycle) = match &config.profile {
             Profile::Generic(router) => {
-                let plan = Plan { router, seed: config.seed, rates: &shape.rates(&config.faults)? };
+                config.check_threads(match crew {
+                    Crew::Threads(threads) => *threads,
+                    Crew::Processes(peers) => peers.count(),
+                })?;
+                let cycles = |(at, left): (Tick, AnyTopology)| (at.div_ceil(router.cycle), left);
+                let changes: Vec<_> = later.iter().cloned().map(cycles).collect();
+                let plan = Plan { router, seed: config.seed, rates: &config.rates()?, changes: &changes };
                 (shape.generic(&plan, crew)?, shape.endpoints(), router.cycle)
             }
             Profile::Angara(a) => (angara::engine(config, a, crew)?, routers * a.channels as usize, ANGARA_CYCLE),
@@ -80,8 +91,14 @@ impl Network {
             Crew::Threads(_) => 0..endpoints as u32,
             Crew::Processes(peers) => own_endpoints(config, peers.rank(), peers.count()),
         };
-        let down: Vec<bool> = (0..shape.endpoints() as u32).map(|e| !shape.is_up(e)).collect();
-        let down = if down.contains(&true) { down } else { Vec::new() };
+        let is_down = |left: &AnyTopology, e: u32| !left.is_up(e);
+        let since = |e: u32| match later.iter().find(|(_, left)| is_down(left, e)) {
+            _ if is_down(shape, e) => 0,
+            Some((at, _)) => *at,
+            None => Tick::MAX,
+        };
+        let down: Vec<Tick> = (0..shape.endpoints() as u32).map(since).collect();
+        let down = if down.iter().any(|at| *at < Tick::MAX) { down } else { Vec::new() };
         let undeliverable = BinaryHeap::new();
         Ok(Network { engine, endpoints, own, routers, cycle, listener: None, down, undeliverable, dropped: 0 })
     }
@@ -107,7 +124,8 @@ impl Network {
     pub fn inject(&mut self, packet: Injection) {
         assert!((packet.src.max(packet.dst) as usize) < self.endpoints, "endpoint of {packet:?} does not exist");
         assert!(self.own.contains(&packet.src), "source of {packet:?} belongs to another process");
-        if [packet.src, packet.dst].iter().any(|&e| self.down.get(e as usize) == Some(&true)) {
+        if [packet.src, packet.dst].iter().any(|&e| self.down.get(e as usize).is_some_and(|since| *since <= packet.at))
+        {
             let Injection { src, dst, tag, .. } = packet;
             let time = packet.at.div_ceil(self.cycle) * self.cycle;
             self.undeliverable.push(Reverse(Lost { time, src, dst, tag }));

@@ -15,7 +15,7 @@ pub(crate) struct Hot {
     pub(crate) routers: u16,
     /// Channel 0 of the output port it wants at its router.
     pub(crate) out: u16,
-    /// Channels it may use there, as a mask.
+    /// Channels it may use there, as a mask; at its source the lower half of its number among that source's.
     pub(crate) allowed: u32,
 }
 
@@ -70,8 +70,9 @@ pub(crate) struct Pool {
 impl Pool {
     /// Stores a packet. Handles are reused at once; no result may depend on their values.
     #[inline]
-    pub(crate) fn insert(&mut self, p: &Injection, route: RouteState) -> PacketHandle {
-        let hot = Hot { route, next: PacketHandle::NONE, flits: p.flits, routers: 0, out: 0, allowed: 0 };
+    pub(crate) fn insert(&mut self, p: &Injection, route: RouteState, number: u64) -> PacketHandle {
+        let allowed = number as u32;
+        let hot = Hot { route, next: PacketHandle::NONE, flits: p.flits, routers: 0, out: 0, allowed };
         self.put(hot, Cold { at: p.at, tag: p.tag, src: p.src, dst: p.dst })
     }
     /// Stores a packet that another pool held.

@@ -4,7 +4,7 @@ pub use crate::profile::{ANGARA_FLITS_MAX, Angara, Generic, LINK_MAX, Profile, R
 
 use crate::generic::{longest_span, places};
 use crate::parallel::PartsError;
-use crate::topology::{AnyTopology, Classes, FULL_RATE, TopologyError, VCS_MAX};
+use crate::topology::{AnyTopology, Classes, FULL_RATE, LinkRate, TopologyError, VCS_MAX};
 use angara_fabric::raw::{channels_max, chip_shape};
 use angara_fabric::{BALANCED_NODES, FaultError, SLOTS_MAX, Tick};
 use angara_net::NodeSet;
@@ -20,7 +20,8 @@ pub struct Setup {
     /// Decides every free choice (ties between routes, link errors).
     pub seed: u64,
     /// `angara`: what is or becomes broken, as [`Fault::parse`] reads it. `generic`: links that are slower than others, as
-    /// [`AnyTopology::rates`] reads them; what is down belongs to the shape, where routes lead round it.
+    /// [`AnyTopology::rates`] reads them, and what goes down under way, as [`AnyTopology::left_later`] does; what is down
+    /// from the beginning belongs to the shape.
     pub faults: Vec<String>,
     /// `angara`: node sets that divide the machine from the beginning; packets stay in theirs.
     pub sets: Vec<NodeSet>,
@@ -137,9 +138,12 @@ pub enum SetupError {
     /// Balanced routes of too large a network.
     #[error("routes = balanced on {0}: give at most 4 dimensions and {BALANCED_NODES} nodes")]
     Balanced(AnyTopology),
-    /// A rate that cannot be, or a fault in the wrong place.
+    /// A rate or fault of the generic router that cannot be.
     #[error("{}: {}", .0.text, .0.why)]
-    Rates(#[from] TopologyError),
+    Topology(#[from] TopologyError),
+    /// Flit by flit a change is not simulated.
+    #[error("switching = wormhole with what goes down under way: it needs cut-through switching; use that")]
+    ChangeWormhole,
     /// Flit by flit a slow link is not simulated.
     #[error("switching = wormhole with links that are slower than others: they need cut-through switching; use that")]
     RateWormhole,
@@ -197,15 +201,31 @@ impl Setup {
             Profile::Generic(_) if !self.sets.is_empty() => Err(SetupError::SetProfile),
             Profile::Generic(g) => {
                 g.validate(&self.shape)?;
+                let later = self.left_later()?;
+                if g.switching != Switching::CutThrough && !later.is_empty() {
+                    return Err(SetupError::ChangeWormhole);
+                }
+                later.iter().try_for_each(|(_, left)| g.validate(left))?;
                 self.check_rates(g)
             }
             Profile::Angara(a) => a.validate(&self.shape),
         }
     }
 
+    /// Rates of links of generic routers that are slower than others.
+    pub(crate) fn rates(&self) -> Result<Vec<LinkRate>, TopologyError> {
+        let now: Vec<String> = self.faults.iter().filter(|fault| !AnyTopology::is_later(fault)).cloned().collect();
+        self.shape.rates(&now)
+    }
+
+    /// What is left of generic routers under way, and from which time on.
+    pub(crate) fn left_later(&self) -> Result<Vec<(Tick, AnyTopology)>, TopologyError> {
+        self.shape.left_later(&self.faults, self.seed)
+    }
+
     /// Refuses rates of links that cannot be simulated.
     fn check_rates(&self, g: &Generic) -> Result<(), SetupError> {
-        let rates = self.shape.rates(&self.faults)?;
+        let rates = self.rates()?;
         if g.switching != Switching::CutThrough && rates.iter().any(|link| link.ppm < FULL_RATE) {
             return Err(SetupError::RateWormhole);
         }
@@ -233,10 +253,13 @@ impl Setup {
 
     /// Refuses faults that `threads` threads, or processes, cannot simulate.
     pub fn check_threads(&self, threads: usize) -> Result<(), SetupError> {
-        let (AnyTopology::Grid(grid), Profile::Angara(_)) = (&self.shape, &self.profile) else { return Ok(()) };
-        if threads <= 1 || self.faults.is_empty() {
+        if threads <= 1 {
             return Ok(());
         }
+        let (AnyTopology::Grid(grid), Profile::Angara(_)) = (&self.shape, &self.profile) else {
+            let later = self.faults.iter().find(|fault| AnyTopology::is_later(fault));
+            return later.map_or(Ok(()), |fault| Err(SetupError::Threads(threads, fault.clone())));
+        };
         let shape = chip_shape(grid.dims(), grid.wraps());
         for text in &self.faults {
             let fault = Fault::parse(text, &shape)?;

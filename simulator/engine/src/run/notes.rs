@@ -28,8 +28,9 @@ fn slow_links(experiment: &Experiment) -> Option<String> {
     let rates: BTreeMap<(u32, u8), u32> = shape.rates(faults).ok()?.iter().map(|link| (link.from, link.ppm)).collect();
     let (&(router, port), &ppm) = rates.iter().filter(|(_, ppm)| **ppm < 1_000_000).min_by_key(|(_, ppm)| **ppm)?;
     let slow = rates.values().filter(|ppm| **ppm < 1_000_000).count();
+    let links = if slow == 1 { "1 link is".into() } else { format!("{slow} links are") };
     Some(format!(
-        "{slow} links are slower than the others: loads count flits, and {} {} is full at {} flits per cycle",
+        "{links} slower than the others: loads count flits, and {} {} is full at {} flits per cycle",
         shape.router_name(router),
         shape.port_name(port),
         f64::from(ppm) / 1e6

@@ -12,7 +12,7 @@ use crate::workload::{Brought, Chosen, TRAFFIC_KEYS};
 use angara_fabric::{Params, Tick};
 use angara_machine::Machine;
 use angara_model::setup::ANGARA_FLITS_MAX;
-use angara_model::topology::Layout;
+use angara_model::topology::{Layout, TopologyError};
 use angara_model::{self as model, Angara, AnyTopology, Generic, Profile, Setup};
 use angara_net::fault::Fault;
 use angara_net::torus::Shape;
@@ -90,8 +90,8 @@ impl Keys {
         let (profile, buffer, vcs) = self.profile(router, &lengths, machine)?;
         let (switching, hold_switch) = switching_of(&profile);
         let lone_packet = Lone::of(&profile);
-        // Of generic routers, what is down is the shape's.
-        let beside = faults.iter().filter(|fault| router == Router::Angara || AnyTopology::is_rate(fault));
+        // Of generic routers, what is down from the beginning is the shape's.
+        let beside = faults.iter().filter(|fault| router == Router::Angara || !is_from_the_beginning(fault));
         let network =
             Setup { shape: shape.clone(), profile, seed, faults: beside.cloned().collect(), sets: Vec::new() };
         network.validate().map_err(|e| (Error::Network(e.to_string()), network_key(&e.to_string())))?;
@@ -167,12 +167,7 @@ impl Keys {
             _ => Router::Generic,
         };
         let faults = self.faults(&shape, router)?;
-        let (rates, downs): (Vec<String>, Vec<String>) =
-            faults.iter().cloned().partition(|fault| AnyTopology::is_rate(fault));
-        let shape = if router == Router::Generic { with_faults(shape, &downs, seed)? } else { shape };
-        if router == Router::Generic {
-            shape.rates(&rates).map_err(|e| (Error::invalid("fault", e.text, e.why), "fault"))?;
-        }
+        let shape = if router == Router::Generic { with_faults(shape, &faults, seed)? } else { shape };
         let (deadlock, routing) = (self.deadlock_rule(router)?, self.routing_rule(router, &shape, machine)?);
         let shape = match routing {
             Routing::Table(_) => with_routing(shape, router, &routing)?,
@@ -180,6 +175,9 @@ impl Keys {
                 .map_err(|(e, key)| (self.round_faults(e, router, &routing), key))?,
         };
         let shape = self.with_threshold(shape, &routing)?;
+        if router == Router::Generic {
+            shape.left_later(&faults, seed).map_err(fault_refused)?;
+        }
         Ok(Wired { shape, router, faults, deadlock, routing })
     }
 
@@ -512,14 +510,28 @@ pub fn routed(shape: AnyTopology, routing: Option<Routing>) -> Result<(AnyTopolo
 
 /// What faults leave of a network of generic routers.
 fn with_faults(shape: AnyTopology, faults: &[String], seed: u64) -> Blamed<AnyTopology> {
-    if faults.is_empty() {
-        return Ok(shape);
-    }
-    let all = faults.join("; ");
-    shape.with_faults(faults, seed).map_err(|e| {
-        let one = if faults.contains(&e.text) { &e.text } else { &all };
-        (Error::invalid("fault", one, e.why), "fault")
-    })
+    let (rates, downs): (Vec<String>, Vec<String>) =
+        faults.iter().cloned().partition(|fault| AnyTopology::is_rate(fault));
+    let now: Vec<String> = downs.iter().filter(|fault| is_from_the_beginning(fault)).cloned().collect();
+    let shape = if downs.is_empty() {
+        shape
+    } else {
+        shape.with_faults(&now, seed).map_err(|e| {
+            let text = if now.contains(&e.text) { e.text } else { downs.join("; ") };
+            fault_refused(TopologyError { text, ..e })
+        })?
+    };
+    shape.rates(&rates).map_err(fault_refused)?;
+    Ok(shape)
+}
+
+/// A fault of generic routers that takes something down for good, which is the shape's.
+fn is_from_the_beginning(fault: &str) -> bool {
+    !AnyTopology::is_rate(fault) && !AnyTopology::is_later(fault)
+}
+
+fn fault_refused(e: TopologyError) -> (Error, &'static str) {
+    (Error::invalid("fault", e.text, e.why), "fault")
 }
 
 /// The shape with packets that find their way like this, if they can.

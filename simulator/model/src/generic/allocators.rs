@@ -149,7 +149,7 @@ impl<T: Route, F: Field, const N: usize, const P: usize, const W: usize, const A
 
     /// Room in channel `v` of a port, which `flits` of a packet leave, goes back to whoever filled it.
     #[inline(always)]
-    fn give_back(&mut self, near: &Port, v: u32, flits: u16, base: u32) {
+    pub(super) fn give_back(&mut self, near: &Port, v: u32, flits: u16, base: u32) {
         // Every flit's credit goes back when it leaves; as flits leave without a gap and a packet
         // that uses them also comes one flit per cycle, all may be counted from the first on.
         match near.wire {

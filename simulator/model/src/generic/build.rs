@@ -9,7 +9,7 @@ use crate::routers::mask::Field;
 use crate::routers::network::Routers;
 use crate::routers::place::{Range, beyond_one, links};
 use crate::routers::timing::WINDOW;
-use crate::topology::{End, LinkRate, Route, Topology};
+use crate::topology::{AnyTopology, End, LinkRate, Route, Topology};
 use crate::wormhole::Wormhole;
 use std::collections::BTreeSet;
 
@@ -22,6 +22,8 @@ pub(crate) struct Plan<'a> {
     pub(crate) router: &'a Generic,
     pub(crate) seed: u64,
     pub(crate) rates: &'a [LinkRate],
+    /// What is left of the network from a cycle on, in order of time: of graphs, simulated by one thread.
+    pub(crate) changes: &'a [(u64, AnyTopology)],
 }
 
 /// A network cut into one range of routers per thread or process.
@@ -122,14 +124,20 @@ fn assemble<T: Route, F: Field, const N: usize, const P: usize, const W: usize>(
     plan: &Plan,
     crew: &Crew,
 ) -> Result<Box<dyn Engine>, PartsError> {
-    let Plan { router: p, seed, .. } = *plan;
+    let Plan { router: p, seed, changes, .. } = *plan;
     let cuts = Cuts::new(&topology, p.link, crew)?;
     if T::ADAPTS && topology.routing().adapts() {
         return cuts.engine(|range| Routers::<T, CutThrough<F, true>, N, P, W>::new(topology.clone(), plan, &range));
     }
     match p.switching {
         Switching::CutThrough => {
-            cuts.engine(|range| Routers::<T, CutThrough<F, false>, N, P, W>::new(topology.clone(), plan, &range))
+            let changes =
+                changes.iter().filter_map(|(cycle, left)| Some((*cycle, left.as_any().downcast_ref::<T>()?.clone())));
+            let changes: Vec<(u64, T)> = changes.collect();
+            cuts.engine(|range| {
+                let routers = Routers::<T, CutThrough<F, false>, N, P, W>::new(topology.clone(), plan, &range);
+                routers.that_change(changes.clone())
+            })
         }
         Switching::Wormhole { hold } => {
             cuts.engine(|range| Routers::<T, Wormhole<F>, N, P, W>::new(topology.clone(), p, hold, seed, &range))

@@ -55,14 +55,24 @@ impl<T: Route, F: Field, const N: usize, const P: usize, const W: usize, const A
             return Some(now);
         }
         let far = self.all.blocks.iter().filter_map(|b| b.far.peek()).map(|&Reverse((t, _))| t.max(now));
-        far.chain(self.calendar.next()).min()
+        // In an empty network a change can wait for the next packet.
+        let change = self.changes.next_cycle().filter(|_| self.pool.live() > 0).map(|cycle| cycle.max(now));
+        far.chain(self.calendar.next()).chain(change).min()
     }
 
     /// A window, or what of it is before the end.
     fn run(&mut self, first: u64, end: u64) {
-        let last = end.min(first + WINDOW - 1);
+        let mut last = end.min(first + WINDOW - 1);
+        if self.changes.drains() || self.changes.next_cycle().is_some_and(|cycle| cycle <= last) {
+            // Cycle by cycle.
+            (self.calendar.now, last) = (first, first);
+            self.change();
+        }
         for b in 0..self.all.blocks.len() {
             self.run_block(b, first, last);
+        }
+        if self.changes.drains() {
+            self.reopen();
         }
         self.calendar.now = last + 1;
         for list in &mut self.all.arrived {

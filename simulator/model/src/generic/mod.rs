@@ -12,10 +12,12 @@
 
 mod allocators;
 pub(crate) mod build;
+mod changes;
 mod engine;
 mod routers;
 mod slow;
 mod state;
 
 pub(crate) use build::{Plan, engine, places};
+pub(crate) use changes::Changes;
 pub(crate) use slow::longest_span;

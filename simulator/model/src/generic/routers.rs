@@ -1,6 +1,7 @@
 //! A cycle of all `generic` routers of a block.
 
 use super::build::Plan;
+use super::changes::Changes;
 use super::slow::{SlowLinks, longest_span};
 use super::state::{Block, Blocks, Calendar, ChannelState, CutThrough, InVc, Later, OutVc, Soon, Source};
 use crate::pool::Queue;
@@ -26,7 +27,7 @@ impl<T: Route, F: Field, const N: usize, const P: usize, const W: usize, const A
     Routers<T, CutThrough<F, A>, N, P, W>
 {
     pub(super) fn new(topology: T, plan: &Plan, range: &Range) -> Self {
-        let Plan { router: p, seed, rates } = *plan;
+        let Plan { router: p, seed, rates, .. } = *plan;
         let input =
             InVc { queue: Queue::EMPTY, out: 0, turn: 0, flits: 0, allowed: F::NONE, state: ChannelState::Idle };
         let output = OutVc { credits: p.buffer_flits, wanted: 0, owner: NO_OWNER, turn: 0 };
@@ -55,6 +56,11 @@ impl<T: Route, F: Field, const N: usize, const P: usize, const W: usize, const A
         })
     }
 
+    /// The same, of which something fails from those cycles on.
+    pub(super) fn that_change(self, changes: Vec<(u64, T)>) -> Self {
+        Routers { changes: Changes::new(changes), ..self }
+    }
+
     /// One cycle of block `b`, cycle `offset` of the window.
     pub(super) fn step(&mut self, b: usize, offset: usize) {
         while let Some(&Reverse((t, e))) = self.all.here.far.peek() {
@@ -78,9 +84,11 @@ impl<T: Route, F: Field, const N: usize, const P: usize, const W: usize, const A
         }
         self.deliver(&mut later.deliveries, |of, d| of.all.arrived[offset].push(d));
         self.calendar.give_back(b, (soon, later));
-        for w in 0..self.all.here.sources.0.len() {
-            for bit in bits(std::mem::take(&mut self.all.here.sources.0[w])) {
-                self.send(self.all.here.first_source + (w * 64) as u32 + bit);
+        if !self.changes.drains() {
+            for w in 0..self.all.here.sources.0.len() {
+                for bit in bits(std::mem::take(&mut self.all.here.sources.0[w])) {
+                    self.send(self.all.here.first_source + (w * 64) as u32 + bit);
+                }
             }
         }
         if self.waiting.on() {
@@ -188,6 +196,9 @@ impl<T: Route, F: Field, const N: usize, const P: usize, const W: usize, const A
     #[inline(always)]
     fn line_up(&mut self, i: u32, packet: PacketHandle) {
         let r = i >> Self::ROUTER;
+        if self.changes.drains() && self.is_closed(r, packet) {
+            return self.drop_at(i, packet);
+        }
         let router = &mut self.routers[r as usize];
         let input = router.input(i);
         input.queue.push(&mut self.pool, packet);

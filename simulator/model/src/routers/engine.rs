@@ -8,7 +8,7 @@ use crate::parallel::Part;
 use crate::topology::Route;
 use crate::waits::Waits;
 use angara_fabric::Tick;
-use angara_fabric::raw::{Delivery, Inconsistent, Injection, LinkLoad, Stage, Totals, TraceEvent};
+use angara_fabric::raw::{Delivery, Inconsistent, Injection, LinkLoad, Lost, Stage, Totals, TraceEvent};
 use angara_fabric::rng::{Purpose, draw};
 use std::collections::VecDeque;
 
@@ -42,10 +42,11 @@ where
         let e = p.src - self.first_endpoint;
         let source = &mut self.sources[e as usize];
         let sequence = source.sequence();
-        let random = draw(self.seed, p.src as u64, Purpose::Route, *sequence);
+        let number = *sequence;
+        let random = draw(self.seed, p.src as u64, Purpose::Route, number);
         *sequence += 1;
         let route = self.topology.start(p.src, p.dst, random);
-        let h = self.pool.insert(&p, route);
+        let h = self.pool.insert(&p, route, number);
         if source.push(&mut self.pool, h) {
             self.wake(e);
         }
@@ -55,6 +56,7 @@ where
             self.tracer.note(h, p.at, (router, u32::from(port), 0), Stage::Created);
         }
         self.counters.injected += 1;
+        self.changes.queued += 1;
     }
 
     /// The calendar's `now` is the next cycle to be processed; cycle c happens at c·cycle picoseconds.
@@ -73,6 +75,9 @@ where
     }
     fn deliveries(&mut self) -> &mut VecDeque<Delivery> {
         &mut self.delivered
+    }
+    fn lost(&mut self) -> Option<Lost> {
+        self.changes.lost.pop_front()
     }
     fn counters(&self) -> Totals {
         self.counters

@@ -6,6 +6,7 @@ use super::place::{Port, Range};
 use super::router::{Input, Router, Scratch};
 use super::timing::Clock;
 use super::view::View;
+use crate::generic::Changes;
 use crate::pool::Pool;
 use crate::profile::Generic;
 use crate::topology::{Class, Route};
@@ -79,6 +80,8 @@ pub(crate) struct Routers<T, S: Switched<W>, const N: usize, const P: usize, con
     pub(crate) link_loads: Vec<LinkLoad>,
     /// Nobody's unless somebody asked.
     pub(crate) waiting: Waiting<W>,
+    /// What of the network fails under way.
+    pub(crate) changes: Changes<T>,
     pub(crate) all: S::All,
 }
 
@@ -140,6 +143,7 @@ impl<T: Route, S: Switched<W>, const N: usize, const P: usize, const W: usize> R
             link_loads: Vec::new(),
             news: News::new(&topology, range),
             waiting: Waiting::default(),
+            changes: Changes::default(),
             all,
             topology,
         }

@@ -115,9 +115,39 @@ macro_rules! topologies {
             pub fn rates(&self, texts: &[String]) -> Result<Vec<LinkRate>, TopologyError> {
                 $crate::topology::graph::rates(&**self, texts)
             }
-            /// Tells whether a fault is the rate of a link, which [`Setup::faults`](crate::Setup::faults) takes.
+            /// Tells whether a fault is the rate of a link.
             pub fn is_rate(fault: &str) -> bool {
                 $crate::topology::graph::is_rate(fault)
+            }
+            /// Tells whether a fault takes something down under way: `link 0,0 0,1 down @2us`.
+            pub fn is_later(fault: &str) -> bool {
+                $crate::topology::graph::later(fault).is_some()
+            }
+            /// What is left of it under way, each time something more goes down, with the same routing, and when in
+            /// picoseconds. Only what [`AnyTopology::with_faults`] returned can change.
+            ///
+            /// # Errors
+            /// As [`AnyTopology::with_faults`], or a routing that does not find ways anew.
+            pub fn left_later(&self, faults: &[String], seed: u64) -> Result<Vec<(u64, AnyTopology)>, TopologyError> {
+                let mut by_time = std::collections::BTreeMap::<u64, Vec<String>>::new();
+                for fault in faults {
+                    if let Some(later) = $crate::topology::graph::later(fault) {
+                        let (what, at) = later?;
+                        by_time.entry(at).or_default().push(what.into());
+                    }
+                }
+                let (mut left, mut all) = (self.clone(), Vec::new());
+                for (at, faults) in by_time {
+                    let refuse = |why: String| TopologyError { text: faults.join("; "), why };
+                    if !matches!(left, AnyTopology::Graph(_)) {
+                        return Err(refuse("only what with_faults returned changes under way".into()));
+                    }
+                    left = left.with_faults(&faults, seed)?.with_routing(self.routing()).map_err(|_| {
+                        refuse("a table has no other ways; use updown, minimal or valiant".into())
+                    })?;
+                    all.push((at, left.clone()));
+                }
+                Ok(all)
             }
             /// The same network with ways from the file at `path`, as [`Graph::with_table`] reads it.
             ///
@@ -156,6 +186,13 @@ macro_rules! topologies {
                 match self {
                     $(AnyTopology::$name(t) => t.with_threshold(flits).map(AnyTopology::$name),)*
                     AnyTopology::Outside(_) => None,
+                }
+            }
+            /// The topology itself.
+            pub(crate) fn as_any(&self) -> &dyn std::any::Any {
+                match self {
+                    $(AnyTopology::$name(t) => t,)*
+                    AnyTopology::Outside(t) => t,
                 }
             }
             /// The ways its packets take.

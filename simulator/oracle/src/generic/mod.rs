@@ -16,14 +16,24 @@ mod tree;
 pub mod turns;
 
 pub use kinds::{any_shape, knows, read, read_adaptive};
-pub use net::Net;
+pub use net::{Far, Net};
 
 use super::{Received, Sent};
-use net::{Far, Packet};
+use net::Packet;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Cycles whose queues are remembered.
 pub(crate) const REMEMBERED: usize = 20;
+
+/// What is left of a network from a cycle on.
+pub struct Change {
+    pub cycle: u64,
+    pub net: Box<dyn Net>,
+    /// Ports, by router and port, that are closed then.
+    pub closed: Vec<(usize, usize)>,
+    /// Endpoints that are down then.
+    pub down: Vec<u32>,
+}
 
 pub struct Parameters {
     pub net: Box<dyn Net>,
@@ -37,6 +47,8 @@ pub struct Parameters {
     pub words: Vec<u64>,
     /// Flits per cycle of the links that begin at a router and port, in parts per million; 1 of the others.
     pub rates: BTreeMap<(usize, usize), u64>,
+    /// In order of time.
+    pub changes: Vec<Change>,
 }
 
 /// Cycles of a packet at a rate, a part of the last one counted as a whole.
@@ -104,6 +116,11 @@ type Nominee = (usize, usize, usize);
 /// The network in one cycle.
 struct World<'a> {
     p: &'a Parameters,
+    /// The network as it is now, and how often it has changed.
+    net: &'a dyn Net,
+    changed: usize,
+    closing: Option<&'a Change>,
+    lost: Vec<(usize, u64)>,
     sent: &'a [Sent],
     /// Picoseconds of a cycle.
     cycle: u64,
@@ -121,11 +138,22 @@ struct World<'a> {
 }
 
 pub fn run(p: &Parameters, sent: &[Sent], cycle: u64) -> Vec<Received> {
+    run_with_changes(p, sent, cycle).0
+}
+
+/// Also the packets that are lost, and when.
+pub fn run_with_changes(p: &Parameters, sent: &[Sent], cycle: u64) -> (Vec<Received>, Vec<(usize, u64)>) {
     let mut world = World::new(p, sent, cycle);
-    while world.received.len() < sent.len() {
+    while world.received.len() + world.lost.len() < sent.len() {
         assert!(world.now < 10_000_000, "the oracle does not finish");
+        while world.closing.is_none() && p.changes.get(world.changed).is_some_and(|next| next.cycle <= world.now) {
+            world.close();
+            world.reopen(world.now * cycle);
+        }
         world.hear();
-        world.start();
+        if world.closing.is_none() {
+            world.start();
+        }
         for r in 0..p.net.routers() {
             // Step 1 of both allocations sees the start of the cycle.
             let picked = world.pick(r);
@@ -134,10 +162,12 @@ pub fn run(p: &Parameters, sent: &[Sent], cycle: u64) -> Vec<Received> {
             world.cross(r, &nominated);
         }
         world.remember();
+        world.reopen(world.now * cycle + 1);
         world.now += 1;
     }
     world.received.sort();
-    world.received
+    world.lost.sort();
+    (world.received, world.lost)
 }
 
 impl<'a> World<'a> {
@@ -153,6 +183,10 @@ impl<'a> World<'a> {
         }
         World {
             p,
+            net: &*p.net,
+            changed: 0,
+            closing: None,
+            lost: Vec::new(),
             sent,
             cycle,
             now: 0,
@@ -167,6 +201,95 @@ impl<'a> World<'a> {
         }
     }
 
+    /// The next change begins: packets that want a closed port are lost, unless they have left.
+    fn close(&mut self) {
+        let change = &self.p.changes[self.changed];
+        (self.changed, self.closing) = (self.changed + 1, Some(change));
+        for r in 0..self.net.routers() {
+            for port in 0..self.net.ports() {
+                for vc in 0..self.p.vcs {
+                    let all = std::mem::take(&mut self.inputs[r][port][vc].packets);
+                    for (i, (ready, packet)) in all.into_iter().enumerate() {
+                        // The first one may have chosen.
+                        let wants = self.inputs[r][port][vc].wants.filter(|_| i == 0).map(|wants| wants.0);
+                        let out = wants.unwrap_or_else(|| self.out(r, &packet));
+                        if ready > self.now || !change.closed.contains(&(r, out)) {
+                            self.inputs[r][port][vc].packets.push_back((ready, packet));
+                            continue;
+                        }
+                        let input = &mut self.inputs[r][port][vc];
+                        if i == 0 {
+                            input.wants = None;
+                            if let Some((out, ov)) = input.output.take() {
+                                self.outputs[r][out][ov].owner = None;
+                            }
+                        }
+                        self.lose(r, (port, vc), &packet);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Packets that have waited for their flits line up now; those that want a closed port are lost.
+    fn line_up(&mut self) {
+        if self.closing.is_none() {
+            return;
+        }
+        for (r, port) in (0..self.net.routers()).flat_map(|r| (0..self.net.ports()).map(move |port| (r, port))) {
+            for vc in 0..self.p.vcs {
+                let is_due = |&(ready, _): &(u64, Packet)| ready == self.now;
+                let Some(at) = self.inputs[r][port][vc].packets.iter().position(is_due) else { continue };
+                if self.is_closed(r, &self.inputs[r][port][vc].packets[at].1) {
+                    let (_, packet) = self.inputs[r][port][vc].packets.remove(at).unwrap();
+                    self.lose(r, (port, vc), &packet);
+                }
+            }
+        }
+    }
+
+    /// Where a packet that has just come wants to go.
+    fn out(&self, r: usize, packet: &Packet) -> usize {
+        self.net.route(r, self.sent[packet.index].dst, &mut packet.clone(), self.p.vcs).0
+    }
+
+    fn is_closed(&self, r: usize, packet: &Packet) -> bool {
+        self.closing.is_some_and(|change| change.closed.contains(&(r, self.out(r, packet))))
+    }
+
+    /// A packet in an input channel is lost, as if it left.
+    fn lose(&mut self, r: usize, (port, vc): (usize, usize), packet: &Packet) {
+        self.lost.push((packet.index, self.now * self.cycle));
+        self.make_room(r, (port, vc), self.sent[packet.index].flits as i64);
+    }
+
+    /// Once nothing is under way at `time`, packets take the ways of what is left.
+    fn reopen(&mut self, time: u64) {
+        let here = self.inputs.iter().flatten().flatten().all(|input| input.packets.is_empty());
+        let coming = self.coming.iter().any(|(_, what)| matches!(what, Happens::Head { .. }));
+        // A packet is under way until its tail has arrived.
+        let leaving = self.received.iter().any(|received| received.1 >= time);
+        if !here || coming || leaving {
+            return;
+        }
+        let Some(change) = self.closing.take() else { return };
+        self.net = &*change.net;
+        for source in &mut self.sources {
+            let (gone, left) = std::mem::take(&mut source.queue).into_iter().partition(|&i: &usize| {
+                let Sent { src, dst, .. } = self.sent[i];
+                [src, dst].iter().any(|end| change.down.contains(end))
+            });
+            source.queue = left;
+            let gone: VecDeque<usize> = gone;
+            // One that is given later than the fault is lost at its time.
+            let time = |i: usize| match self.sent[i].at {
+                at if at < change.cycle * self.cycle => self.now * self.cycle,
+                at => at.div_ceil(self.cycle) * self.cycle,
+            };
+            self.lost.extend(gone.into_iter().map(|i| (i, time(i))));
+        }
+    }
+
     /// Flits that are on their way through an output port, or in the buffer behind it.
     fn used(&self, r: usize, out: usize) -> i64 {
         self.outputs[r][out].iter().map(|o| self.p.buffer - o.credits).sum()
@@ -174,6 +297,7 @@ impl<'a> World<'a> {
 
     /// Phase 1: what arrives.
     fn hear(&mut self) {
+        self.line_up();
         let coming = std::mem::take(&mut self.coming);
         let (mut due, later): (Vec<_>, Vec<_>) = coming.into_iter().partition(|c| c.0 == self.now);
         self.coming = later;
@@ -196,19 +320,22 @@ impl<'a> World<'a> {
             _ => self.before.get(ago as usize - 1).map_or(0, |cycle| cycle[r][out]),
         };
         let Sent { dst, flits, .. } = self.sent[packet.index];
-        self.p.net.look(router, dst, &mut packet, port, &queue);
-        let out = self.p.net.route(router, dst, &mut packet.clone(), self.p.vcs).0;
+        self.net.look(router, dst, &mut packet, port, &queue);
+        let out = self.net.route(router, dst, &mut packet.clone(), self.p.vcs).0;
         self.bound[router][out] += flits as i64;
-        let came = match self.p.net.far(router, port) {
+        let came = match self.net.far(router, port) {
             Far::Router(r, p) => self.rate(r, p),
             Far::Endpoint(_) => 1_000_000,
         };
         // A packet that may still choose is prepared for a link without rate.
-        let leaves = match self.p.net.options(router, dst, &mut packet.clone(), self.p.vcs) {
+        let leaves = match self.net.options(router, dst, &mut packet.clone(), self.p.vcs) {
             Some(_) => 1_000_000,
             None => self.rate(router, out),
         };
         let ready = self.now + cycles(flits, came).saturating_sub(cycles(flits, leaves));
+        if ready == self.now && self.is_closed(router, &packet) {
+            return self.lose(router, (port, vc), &packet);
+        }
         self.inputs[router][port][vc].packets.push_back((ready, packet));
     }
 
@@ -218,7 +345,7 @@ impl<'a> World<'a> {
 
     /// Phase 2: sources.
     fn start(&mut self) {
-        let (p, now) = (self.p, self.now);
+        let (p, net, now) = (self.p, self.net, self.now);
         for (e, source) in self.sources.iter_mut().enumerate() {
             let Some(&i) = source.queue.front() else { continue };
             let Sent { src, dst, flits, at, .. } = self.sent[i];
@@ -232,8 +359,8 @@ impl<'a> World<'a> {
             source.free_from = now + flits;
             source.credits[vc] -= flits as i64;
             let mut packet = Packet::new(i, p.words[i]);
-            p.net.start(&mut packet, src, dst);
-            let (router, port) = p.net.attach(e);
+            net.start(&mut packet, src, dst);
+            let (router, port) = net.attach(e);
             self.coming.push((now + 2, Happens::Head { router, port, vc, packet }));
         }
     }
@@ -241,7 +368,7 @@ impl<'a> World<'a> {
     /// Step 1 of the allocation of output channels: each input channel picks one.
     fn pick(&mut self, r: usize) -> Vec<Pick> {
         let mut picked = Vec::new();
-        for port in 0..self.p.net.ports() {
+        for port in 0..self.net.ports() {
             for vc in 0..self.p.vcs {
                 let open = self.wanted(r, port, vc);
                 if let Some(o) = turn(&open, self.inputs[r][port][vc].pointer) {
@@ -254,7 +381,7 @@ impl<'a> World<'a> {
 
     /// Free output channels that the first packet of an input channel may have: port by port, numbered through.
     fn wanted(&mut self, r: usize, port: usize, vc: usize) -> Vec<usize> {
-        let (p, now, outputs, vcs) = (self.p, self.now, &self.outputs[r], self.p.vcs);
+        let (net, now, outputs, vcs) = (self.net, self.now, &self.outputs[r], self.p.vcs);
         let input = &mut self.inputs[r][port][vc];
         if input.packets.front().is_none_or(|front| front.0 > now) || input.asks_from > now || input.output.is_some() {
             return Vec::new();
@@ -263,7 +390,7 @@ impl<'a> World<'a> {
         let Sent { dst, flits, .. } = self.sent[front.index];
         let is_free = |out: usize, v: &usize| outputs[out][*v].owner.is_none() && outputs[out][*v].owned_until <= now;
         // An adaptive packet chooses anew in every cycle.
-        let preferred = p.net.options(r, dst, front, vcs).map(|options| {
+        let preferred = net.options(r, dst, front, vcs).map(|options| {
             let has_room = |out: usize, v: &usize| outputs[out][*v].credits >= flits as i64;
             let open = |&out: &usize| {
                 let open = (options.first..vcs).filter(|v| is_free(out, v) && has_room(out, v));
@@ -276,7 +403,7 @@ impl<'a> World<'a> {
             best.unwrap_or_else(|| (out, (lowest..=highest).filter(|v| is_free(out, v)).collect()))
         });
         let (out, channels) = preferred.unwrap_or_else(|| {
-            let wants = input.wants.get_or_insert_with(|| p.net.route(r, dst, front, vcs));
+            let wants = input.wants.get_or_insert_with(|| net.route(r, dst, front, vcs));
             (wants.0, (wants.1..=wants.2).filter(|v| is_free(wants.0, v)).collect())
         });
         channels.into_iter().map(|v| out * vcs + v).collect()
@@ -330,7 +457,7 @@ impl<'a> World<'a> {
 
     /// Step 2: the switch.
     fn cross(&mut self, r: usize, nominated: &[Nominee]) {
-        for out in 0..self.p.net.ports() {
+        for out in 0..self.net.ports() {
             let asking: Vec<usize> = nominated.iter().filter(|n| n.2 == out).map(|n| n.0).collect();
             let Some(port) = turn(&asking, self.state[r][out].input_pointer) else { continue };
             let vc = nominated.iter().find(|n| n.0 == port).unwrap().1;
@@ -360,16 +487,8 @@ impl<'a> World<'a> {
         output.owner = None;
         output.owned_until = now + time / ppm;
         output.credits -= flits as i64;
-        let net = &self.p.net;
-        match net.far(r, port) {
-            Far::Router(up, up_port) => {
-                let credit = Happens::Credit { router: up, port: up_port, vc, flits: flits as i64 };
-                self.coming.push((now + 3 + self.p.link.max(net.delay(r, port)), credit));
-            }
-            Far::Endpoint(source) => {
-                self.coming.push((now + 2, Happens::SourceCredit { source, vc, flits: flits as i64 }));
-            }
-        }
+        self.make_room(r, (port, vc), flits as i64);
+        let net = self.net;
         match net.far(r, out) {
             Far::Router(router, port) => {
                 let at = now + 2 + self.p.link.max(net.delay(r, out));
@@ -382,10 +501,22 @@ impl<'a> World<'a> {
         }
     }
 
+    /// The flits of a packet leave an input channel.
+    fn make_room(&mut self, r: usize, (port, vc): (usize, usize), flits: i64) {
+        let now = self.now;
+        match self.net.far(r, port) {
+            Far::Router(up, up_port) => {
+                let credit = Happens::Credit { router: up, port: up_port, vc, flits };
+                self.coming.push((now + 3 + self.p.link.max(self.net.delay(r, port)), credit));
+            }
+            Far::Endpoint(source) => self.coming.push((now + 2, Happens::SourceCredit { source, vc, flits })),
+        }
+    }
+
     /// Keeps the queues of this cycle for whoever looks at older ones.
     fn remember(&mut self) {
-        let all = |r: usize| (0..self.p.net.ports()).map(|o| self.bound[r][o] + self.used(r, o)).collect();
-        let queues = (0..self.p.net.routers()).map(all).collect();
+        let all = |r: usize| (0..self.net.ports()).map(|o| self.bound[r][o] + self.used(r, o)).collect();
+        let queues = (0..self.net.routers()).map(all).collect();
         self.before.push_front(queues);
         self.before.truncate(REMEMBERED);
     }

@@ -85,9 +85,7 @@ impl Down {
             let words: Vec<&str> = text.split_whitespace().collect();
             match words[..] {
                 [.., at] if at.starts_with('@') => {
-                    return Err(refuse(
-                        "links and routers of router generic are down from the beginning; leave the time out".into(),
-                    ));
+                    return Err(refuse("this is about what is down from the beginning; leave the time out".into()));
                 }
                 ["node", ref router @ .., "down"] if !router.is_empty() => {
                     down.routers.insert(names.router(router).map_err(refuse)?);
@@ -124,6 +122,14 @@ const WHOLE: &str = "links of router generic are up or down, or have a rate such
 /// Tells whether this is the rate of a link.
 pub(in crate::topology) fn is_rate(text: &str) -> bool {
     text.split_whitespace().any(|word| word.starts_with("rate="))
+}
+
+/// What goes down under way, without its time, and when, in picoseconds.
+pub(in crate::topology) fn later(text: &str) -> Option<Result<(&str, u64), TopologyError>> {
+    let (fault, delay) = text.split_once('@').filter(|_| !is_rate(text))?;
+    let why = || format!("`@{delay}` is not a time; write it such as @2us (ns, us, ms or s)");
+    let at = units::time(delay.trim()).ok_or_else(|| TopologyError { text: text.into(), why: why() });
+    Some(at.map(|at| (fault.trim_end(), at)))
 }
 
 /// Rates of links as people write them, each of one direction: `link 0,0 0,1 rate=25%`, `node 0,0 rate=50%` for those that

@@ -43,13 +43,13 @@ impl Whole {
         let down = Down::read(t, faults, seed)?;
         let links: Vec<u64> = (0..t.routers() as u32).map(|r| live(t, &down, r)).collect();
         let part = parts(t, &links);
-        let alive = |r: u32| !down.routers.contains(&r);
-        let ends: Vec<u32> = (0..t.endpoints() as u32).filter(|&e| alive(t.attach(e).0)).collect();
+        let alive = |e: u32| t.is_up(e) && !down.routers.contains(&t.attach(e).0);
+        let ends: Vec<u32> = (0..t.endpoints() as u32).filter(|&e| alive(e)).collect();
         check_joined(t, &part, &ends).map_err(refuse)?;
         // The others have no endpoints, and nobody comes by.
         let kept = |r: u32| part[r as usize] == part[t.attach(ends[0]).0 as usize];
         let routers = numbered(t.routers() as u32, kept);
-        let endpoints = numbered(t.endpoints() as u32, |e| alive(t.attach(e).0));
+        let endpoints = numbered(t.endpoints() as u32, alive);
         let whole = Whole { routers, endpoints, links, topology: topology.clone() };
         let wiring = whole.wiring();
         Ok((whole, wiring))

@@ -18,7 +18,7 @@ use super::contract::{
 };
 use super::dependencies::circle;
 use super::layout::Layout;
-pub(super) use faults::{is_rate, rates};
+pub(super) use faults::{is_rate, later, rates};
 use left::Whole;
 use std::fmt;
 use std::sync::Arc;

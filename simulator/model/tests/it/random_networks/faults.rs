@@ -156,4 +156,85 @@ proptest! {
         let want = oracle::generic::run(&p, &sent, 1000);
         prop_assert_eq!(run_model_in(&config, &sent, 1000, threads), want, "{:?}", config.faults);
     }
+
+    #[test]
+    fn faults_under_way_agree_with_the_oracle(
+        shape in any_shape(),
+        (way, routing) in prop::sample::select(vec![
+            (Way::Minimal, topology::Routing::Minimal),
+            (Way::Valiant, topology::Routing::Valiant),
+            (Way::UpDown, topology::Routing::UpDown),
+        ]),
+        times in prop::collection::vec(0u64..400, 1..4),
+        half_vcs in half_vcs(),
+        longest in prop::sample::select(vec![1u64, 2, 5, 16]),
+        spare in 0u16..12,
+        slow in any::<bool>(),
+        load in 1u64..12,
+        hot in any::<bool>(),
+        seed in any::<u64>(),
+    ) {
+        prop_assume!(!shape.to_string().starts_with("fly:"));
+        let open = |r: usize, p: usize| is_open(&shape, r, p);
+        let whole = || oracle::generic::read(&shape.to_string());
+        let Ok(first) = shape.with_faults(&[], seed) else { return Ok(()) };
+        let first = first.with_routing(routing).unwrap();
+        // Each time a little more is down.
+        let mut down = left::Down::default();
+        let (mut texts, mut changes) = (Vec::new(), Vec::new());
+        let times: std::collections::BTreeSet<u64> = times.into_iter().collect();
+        for (i, &cycle) in times.iter().enumerate() {
+            let (more, words) = downs(&shape, &*whole(), seed ^ mix(1000 + i as u64), false);
+            if words.is_empty() {
+                continue;
+            }
+            texts.extend(words.iter().map(|text| format!("{text} @{cycle}ns")));
+            let gone = |down: &left::Down, r: usize, p: usize| -> bool {
+                let ends = match whole().far(r, p) {
+                    oracle::generic::Far::Router(to, back) => vec![(r, p), (to, back)],
+                    oracle::generic::Far::Endpoint(_) => vec![(r, p)],
+                };
+                ends.iter().any(|end| down.links.contains(end) || down.routers.contains(&end.0))
+            };
+            let before = down.clone();
+            down.links.extend(more.links);
+            down.routers.extend(more.routers);
+            let places = (0..shape.routers()).flat_map(|r| (0..shape.ports()).map(move |p| (r, p)));
+            let closed = places.filter(|&(r, p)| !open(r, p) && gone(&down, r, p) && !gone(&before, r, p)).collect();
+            let is_down = |&e: &u32| down.routers.contains(&(shape.attach(e).0 as usize));
+            let ends = (0..shape.endpoints() as u32).filter(is_down).collect();
+            let Some(net) = left::of(whole(), &open, &down, way) else { return Ok(()) };
+            changes.push(oracle::generic::Change { cycle, net, closed, down: ends });
+        }
+        let (rates, slower) = if slow { rates(&shape, seed) } else { Default::default() };
+        texts.extend(slower);
+        let Ok(later) = first.left_later(&texts, seed) else { return Ok(()) };
+        let classes = later.iter().map(|(_, left)| left.classes().count()).chain([first.classes().count()]).max();
+        let classes = classes.unwrap();
+        prop_assume!(classes <= VCS_MAX.into());
+        let g = Generic {
+            vcs: classes.max(2 * half_vcs as u32) as u8,
+            buffer_flits: spare + longest as u16,
+            packet_flits_max: longest as u16,
+            cycle: 1000,
+            ..Generic::default()
+        };
+        let config = Setup { shape: first, profile: Profile::Generic(g), seed, faults: texts, sets: Vec::new() };
+        let endpoints = shape.endpoints() as u64;
+        let lengths: Vec<u64> = (1..=longest).collect();
+        let sent = traffic(seed, endpoints, 40 * endpoints.min(20), &lengths, longest * 1000 * 6 / load, hot);
+        let net = left::of(whole(), &open, &left::Down::default(), way).unwrap();
+        // Packets that are given to endpoints that are down are not counted among those of their sources.
+        let late = |s: &Sent| {
+            let mut downs = changes.iter().filter(|change| change.down.iter().any(|e| [s.src, s.dst].contains(e)));
+            downs.next().is_some_and(|change| s.at >= change.cycle * 1000)
+        };
+        let (sent, dropped): (Vec<Sent>, Vec<Sent>) = sent.into_iter().partition(|s| !late(s));
+        let mut p = oracle::generic::Parameters { rates, changes, ..parameters_of(net, &config, &sent) };
+        p.words.resize(sent.len() + dropped.len(), 0);
+        let sent: Vec<Sent> = sent.into_iter().chain(dropped).collect();
+        let (received, dropped) = oracle::generic::run_with_changes(&p, &sent, 1000);
+        let (got, want) = (fate_in_model(&config, &sent, 1000), Fate { received, dropped, ..Fate::default() });
+        prop_assert!(got == want, "{:?}\n{}", config.faults, differences(&sent, &got, &want));
+    }
 }
