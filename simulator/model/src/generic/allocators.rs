@@ -99,15 +99,8 @@ impl<T: Route, F: Field, const N: usize, const P: usize, const W: usize, const A
         let output = router.output(oc);
         output.credits -= flits;
         let base = r << Self::ROUTER;
-        if let Some(span) = self.all.slow.span(r as usize * P + o as usize, flits) {
-            router.out_busy |= 1 << o;
-            self.calendar.later(span, base).links.push(base | oc);
-            if streams {
-                router.in_busy |= 1 << p;
-                self.calendar.later(flits as usize, base).inputs.push(base | i);
-            } else if more {
-                router.compete(i, &self.pool);
-            }
+        if self.all.slow.are_any() && self.all.slow.has(r as usize * P + o as usize) {
+            self.leave_slowly(base | i, base | oc, flits);
         } else if streams {
             router.in_busy |= 1 << p;
             router.out_busy |= 1 << o;
@@ -145,6 +138,22 @@ impl<T: Route, F: Field, const N: usize, const P: usize, const W: usize, const A
         self.counters.packet_hops += 1;
         self.counters.flit_hops += flits as u64;
         !streams
+    }
+
+    /// A packet has left input channel `i` for output channel `o`, that of a slow link.
+    #[cold]
+    fn leave_slowly(&mut self, i: u32, o: u32, flits: u16) {
+        let (r, port) = (i >> Self::ROUTER, o >> Self::PORT & (P as u32 - 1));
+        let router = &mut self.routers[r as usize];
+        let span = self.all.slow.span(r as usize * P + port as usize, flits);
+        router.out_busy |= 1 << port;
+        self.calendar.later(span, o).links.push(o);
+        if flits > 1 {
+            router.in_busy |= 1 << (i >> Self::PORT & (P as u32 - 1));
+            self.calendar.later(flits as usize, i).inputs.push(i);
+        } else if router.input(i).queue.head.is_some() {
+            router.compete(i % N as u32, &self.pool);
+        }
     }
 
     /// Room in channel `v` of a port, which `flits` of a packet leave, goes back to whoever filled it.

@@ -183,11 +183,31 @@ impl<T: Route, F: Field, const N: usize, const P: usize, const W: usize, const A
             }
             self.decide(r, port, packet);
         }
+        if self.all.slow.are_any() || self.changes.drains() {
+            return self.arrive_with_care(due);
+        }
         for (i, packet) in due.arrivals.drain(..) {
             self.trace(packet, i, Stage::Arrived);
-            if self.all.slow.are_any() && self.holds_back(i, packet) {
-                continue;
+            self.line_up(i, packet);
+        }
+    }
+
+    /// The same where links are slow or closed.
+    #[cold]
+    fn arrive_with_care(&mut self, due: &mut Soon) {
+        for (i, packet) in due.arrivals.drain(..) {
+            self.trace(packet, i, Stage::Arrived);
+            if !self.all.slow.are_any() || !self.holds_back(i, packet) {
+                self.line_up_or_drop(i, packet);
             }
+        }
+    }
+
+    /// A packet lines up, unless it wants a port that is closed.
+    fn line_up_or_drop(&mut self, i: u32, packet: PacketHandle) {
+        if self.changes.drains() && self.is_closed(i >> Self::ROUTER, packet) {
+            self.drop_at(i, packet);
+        } else {
             self.line_up(i, packet);
         }
     }
@@ -196,9 +216,6 @@ impl<T: Route, F: Field, const N: usize, const P: usize, const W: usize, const A
     #[inline(always)]
     fn line_up(&mut self, i: u32, packet: PacketHandle) {
         let r = i >> Self::ROUTER;
-        if self.changes.drains() && self.is_closed(r, packet) {
-            return self.drop_at(i, packet);
-        }
         let router = &mut self.routers[r as usize];
         let input = router.input(i);
         input.queue.push(&mut self.pool, packet);
@@ -212,7 +229,7 @@ impl<T: Route, F: Field, const N: usize, const P: usize, const W: usize, const A
     #[cold]
     fn slow_links(&mut self, later: &mut Later) {
         for (i, packet) in later.held_back.drain(..) {
-            self.line_up(i, packet);
+            self.line_up_or_drop(i, packet);
         }
         for i in later.inputs.drain(..) {
             let router = &mut self.routers[(i >> Self::ROUTER) as usize];

@@ -50,13 +50,17 @@ impl SlowLinks {
         !self.0.is_empty()
     }
 
-    /// Cycles that a packet takes on the link at `place`, unless it has the full rate.
-    #[inline(always)]
-    pub(super) fn span(&mut self, place: usize, flits: u16) -> Option<usize> {
-        let rates = self.0.get_mut(place).filter(|rates| rates.out < FULL_RATE)?;
+    /// The link at `place` is slow.
+    pub(super) fn has(&self, place: usize) -> bool {
+        self.0[place].out < FULL_RATE
+    }
+
+    /// Cycles that a packet takes on the link at `place`.
+    pub(super) fn span(&mut self, place: usize, flits: u16) -> usize {
+        let rates = &mut self.0[place];
         let all = u64::from(flits) * u64::from(FULL_RATE) + u64::from(rates.rest);
         rates.rest = (all % u64::from(rates.out)) as u32;
-        Some((all / u64::from(rates.out)) as usize)
+        (all / u64::from(rates.out)) as usize
     }
 
     /// Cycles that a packet which came by the port at `into` waits, so that it does not run out of flits where it leaves:
