@@ -2,14 +2,15 @@
 
 use crate::angara;
 use crate::engine::Engine;
-use crate::generic::Plan;
 use crate::member::Crew;
 use crate::peers::Peers;
+use crate::profile::Plan;
 use crate::setup::{Profile, Setup, SetupError};
 use crate::topology::AnyTopology;
 use crate::waits::Waits;
 use angara_fabric::raw::{Delivery, Inconsistent, Injection, LinkLoad, Lost, Totals, TraceEvent};
 use angara_fabric::{Heard, Tick};
+use std::any::Any;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::{ControlFlow, Range};
@@ -80,8 +81,8 @@ impl Network {
                     Crew::Threads(threads) => *threads,
                     Crew::Processes(peers) => peers.count(),
                 })?;
-                let cycles = |(at, left): (Tick, AnyTopology)| (at.div_ceil(router.cycle), left);
-                let changes: Vec<_> = later.iter().cloned().map(cycles).collect();
+                let changes: Vec<(u64, &dyn Any)> =
+                    later.iter().map(|(at, left)| (at.div_ceil(router.cycle), left.as_any())).collect();
                 let plan = Plan { router, seed: config.seed, rates: &config.rates()?, changes: &changes };
                 (shape.generic(&plan, crew)?, shape.endpoints(), router.cycle)
             }

@@ -1,6 +1,7 @@
 //! Parameters of routers, with units.
 
 use angara_fabric::{FlitTime, Params, Tick};
+use std::any::Any;
 
 /// Kind of router. `docs/explain/model.md` has every rule of each.
 #[derive(Clone, PartialEq, Debug)]
@@ -63,6 +64,27 @@ impl Default for Generic {
             overhead: 0,
         }
     }
+}
+
+/// Rate of a link in one direction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LinkRate {
+    /// The router and port where it begins.
+    pub from: (u32, u8),
+    /// Those where it ends.
+    pub to: (u32, u8),
+    /// Flits per cycle, in parts per million: 10,000 to 1,000,000.
+    pub ppm: u32,
+}
+
+/// What a network of `generic` routers has beside its topology.
+#[derive(Clone, Copy)]
+pub(crate) struct Plan<'a> {
+    pub(crate) router: &'a Generic,
+    pub(crate) seed: u64,
+    pub(crate) rates: &'a [LinkRate],
+    /// What is left of the topology from a cycle on, in order of time. One part simulates all of it then.
+    pub(crate) changes: &'a [(u64, &'a dyn Any)],
 }
 
 /// Parameters of the `angara` router; defaults are the EC8430's. All times in picoseconds.

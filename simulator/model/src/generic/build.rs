@@ -4,27 +4,17 @@ use super::state::CutThrough;
 use crate::engine::Engine;
 use crate::member::{Crew, Member};
 use crate::parallel::{AnyPart, Parallel, Part, PartsError, cuts, part_of};
-use crate::profile::{Generic, Switching};
+use crate::profile::{Plan, Switching};
 use crate::routers::mask::Field;
 use crate::routers::network::Routers;
 use crate::routers::place::{Range, beyond_one, links};
 use crate::routers::timing::WINDOW;
-use crate::topology::{AnyTopology, End, LinkRate, Route, Topology};
+use crate::topology::{End, Route, Topology};
 use crate::wormhole::Wormhole;
 use std::collections::BTreeSet;
 
 /// Most parts of a network.
 const PARTS_MAX: usize = u16::MAX as usize;
-
-/// What a network of `generic` routers has beside its topology.
-#[derive(Clone, Copy)]
-pub(crate) struct Plan<'a> {
-    pub(crate) router: &'a Generic,
-    pub(crate) seed: u64,
-    pub(crate) rates: &'a [LinkRate],
-    /// What is left of the network from a cycle on, in order of time: of graphs, simulated by one thread.
-    pub(crate) changes: &'a [(u64, AnyTopology)],
-}
 
 /// A network cut into one range of routers per thread or process.
 pub(crate) struct Cuts {
@@ -131,8 +121,7 @@ fn assemble<T: Route, F: Field, const N: usize, const P: usize, const W: usize>(
     }
     match p.switching {
         Switching::CutThrough => {
-            let changes =
-                changes.iter().filter_map(|(cycle, left)| Some((*cycle, left.as_any().downcast_ref::<T>()?.clone())));
+            let changes = changes.iter().filter_map(|(cycle, left)| Some((*cycle, left.downcast_ref::<T>()?.clone())));
             let changes: Vec<(u64, T)> = changes.collect();
             cuts.engine(|range| {
                 let routers = Routers::<T, CutThrough<F, false>, N, P, W>::new(topology.clone(), plan, &range);

@@ -9,42 +9,6 @@ use crate::routers::view::NO_OWNER;
 use crate::topology::{Class, End, Route};
 use angara_fabric::raw::{Lost, PacketHandle};
 use angara_fabric::rng::{Purpose, draw};
-use std::collections::VecDeque;
-
-/// Changes of a network under way. Only one that a single part simulates has any.
-pub(crate) struct Changes<T> {
-    /// What is left from a cycle on, in order of time.
-    due: VecDeque<(u64, T)>,
-    /// While the network drains: what is left when it is empty.
-    next: Option<T>,
-    /// Ports that are closed then, as a mask, by router.
-    closed: Vec<u64>,
-    /// Packets that wait at their sources, while the network drains.
-    pub(crate) queued: usize,
-    pub(crate) lost: VecDeque<Lost>,
-}
-
-impl<T> Default for Changes<T> {
-    fn default() -> Changes<T> {
-        let (due, lost) = (VecDeque::new(), VecDeque::new());
-        Changes { due, next: None, closed: Vec::new(), queued: 0, lost }
-    }
-}
-
-impl<T> Changes<T> {
-    pub(super) fn new(due: Vec<(u64, T)>) -> Changes<T> {
-        Changes { due: due.into(), ..Changes::default() }
-    }
-    /// The network drains: sources send nothing.
-    #[inline(always)]
-    pub(super) fn drains(&self) -> bool {
-        self.next.is_some()
-    }
-    /// The next change, unless the network drains for one.
-    pub(super) fn next_cycle(&self) -> Option<u64> {
-        self.due.front().filter(|_| !self.drains()).map(|due| due.0)
-    }
-}
 
 impl<T: Route, F: Field, const N: usize, const P: usize, const W: usize, const A: bool>
     Routers<T, CutThrough<F, A>, N, P, W>

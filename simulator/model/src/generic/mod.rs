@@ -18,6 +18,5 @@ mod routers;
 mod slow;
 mod state;
 
-pub(crate) use build::{Plan, engine, places};
-pub(crate) use changes::Changes;
+pub(crate) use build::{engine, places};
 pub(crate) use slow::longest_span;

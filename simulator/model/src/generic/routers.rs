@@ -1,10 +1,10 @@
 //! A cycle of all `generic` routers of a block.
 
-use super::build::Plan;
-use super::changes::Changes;
 use super::slow::{SlowLinks, longest_span};
 use super::state::{Block, Blocks, Calendar, ChannelState, CutThrough, InVc, Later, OutVc, Soon, Source};
 use crate::pool::Queue;
+use crate::profile::Plan;
+use crate::routers::changes::Changes;
 use crate::routers::mask::{Bits, Field};
 use crate::routers::network::Routers;
 use crate::routers::place::{Range, longest};

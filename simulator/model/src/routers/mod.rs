@@ -3,6 +3,7 @@
 //! [`crate::generic`] has a packet pass a router as a whole, [`crate::wormhole`] flit by flit. Each says by [`network::Switched`]
 //! what it knows of channels, sources and what is due, and by [`engine::Cycles`] how it goes through a cycle.
 
+pub(crate) mod changes;
 pub(crate) mod engine;
 pub(crate) mod mask;
 pub(crate) mod network;

@@ -1,12 +1,12 @@
 //! All routers of a network, or of a part of it, as both switchings have them.
 
+use super::changes::Changes;
 use super::mask::Mask;
 use super::news::{Change, News};
 use super::place::{Port, Range};
 use super::router::{Input, Router, Scratch};
 use super::timing::Clock;
 use super::view::View;
-use crate::generic::Changes;
 use crate::pool::Pool;
 use crate::profile::Generic;
 use crate::topology::{Class, Route};

@@ -3,9 +3,9 @@
 use super::contract::{Route, Topology, TopologyError, check};
 use super::dependencies::Ways;
 use crate::engine::Engine;
-use crate::generic::Plan;
 use crate::member::Crew;
 use crate::parallel::PartsError;
+use crate::profile::Plan;
 use std::fmt;
 use std::sync::Arc;
 
@@ -205,7 +205,7 @@ macro_rules! topologies {
             /// A network of generic routers wired like this.
             pub(crate) fn generic(
                 &self,
-                plan: &crate::generic::Plan,
+                plan: &crate::profile::Plan,
                 crew: &crate::member::Crew,
             ) -> Result<Box<dyn crate::engine::Engine>, crate::PartsError> {
                 match self {

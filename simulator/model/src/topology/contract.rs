@@ -1,6 +1,7 @@
 //! Interface of a topology: what routers ask of it, how it is written, how it is shown.
 
 use super::layout::Layout;
+pub use crate::profile::LinkRate;
 use angara_fabric::rng;
 use angara_net::units;
 use std::fmt;
@@ -385,17 +386,6 @@ pub(super) fn lot(word: u64) -> u64 {
 #[inline(always)]
 pub(super) fn among(lot: u64, place: u32, links: u32) -> u32 {
     rng::below(rng::mix(lot << 32 | u64::from(place)), links.into()) as u32
-}
-
-/// Rate of a link in one direction.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct LinkRate {
-    /// The router and port where it begins.
-    pub from: (u32, u8),
-    /// Those where it ends.
-    pub to: (u32, u8),
-    /// Flits per cycle, in parts per million: 10,000 to 1,000,000.
-    pub ppm: u32,
 }
 
 /// A flit per cycle, in parts per million.
