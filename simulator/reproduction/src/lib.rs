@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 pub mod allgather;
+mod allreduce;
 mod barriers;
 pub mod booksim;
 mod booksim_claims;

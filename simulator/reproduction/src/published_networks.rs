@@ -4,6 +4,7 @@
 //! Jouppi et al., "TPU v4: An Optically Reconfigurable Supercomputer for Machine Learning with Hardware Support for
 //! Embeddings" (ISCA 2023, arXiv 2304.01433), the section about twisted tori.
 
+use super::allreduce;
 use super::claim::{Claim, Job, Judgement, Results};
 use angara_model::AnyTopology;
 use angara_model::topology::Graph;
@@ -13,7 +14,8 @@ use angara_sim::traffic::Pattern;
 
 pub(super) fn claims() -> Vec<Claim> {
     let tori = TORI.iter().map(Torus::claim);
-    [worst_case_minimal(), worst_case_detours(), half()].into_iter().chain(tori).collect()
+    let dragonflies = [worst_case_minimal(), worst_case_detours(), half()];
+    dragonflies.into_iter().chain(tori).chain([allreduce::claim()]).collect()
 }
 
 /// The paper's network of 1,056 endpoints, with links of one cycle.

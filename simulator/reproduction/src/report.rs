@@ -43,7 +43,8 @@ const SECTIONS: [(u8, &str, &str); 7] = [
         7,
         "Other networks (published)",
         "Kim, Dally, Scott and Abts, \"Technology-Driven, Highly-Scalable Dragonfly Topology\", ISCA 2008; Jouppi et al., \"TPU v4\", \
-         ISCA 2023 (arXiv 2304.01433). Packets of one flit, loads in flits and cycles.",
+         ISCA 2023 (arXiv 2304.01433): packets of one flit, loads in flits and cycles. Kumar and Faraj, \"Optimization of \
+         MPI_Allreduce on the Blue Gene/Q supercomputer\", EuroMPI 2013.",
     ),
 ];
 
