@@ -14,7 +14,6 @@
 #![forbid(unsafe_code)]
 
 pub mod allgather;
-mod allreduce;
 mod barriers;
 pub mod booksim;
 mod booksim_claims;

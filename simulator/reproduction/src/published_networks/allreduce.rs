@@ -3,7 +3,7 @@
 //! S. Kumar and D. Faraj, "Optimization of MPI_Allreduce on the Blue Gene/Q supercomputer" (EuroMPI 2013); of it the
 //! abstract was at hand. Links: Chen et al., IEEE Micro 32, 2012.
 
-use super::claim::{Claim, Job, Judgement, Values, values};
+use crate::claim::{Claim, Job, Judgement, Values, values};
 use angara_sim::Error;
 use angara_sim::run::router::Router;
 use angara_sim::settings::Keys;

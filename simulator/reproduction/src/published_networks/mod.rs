@@ -4,7 +4,8 @@
 //! Jouppi et al., "TPU v4: An Optically Reconfigurable Supercomputer for Machine Learning with Hardware Support for
 //! Embeddings" (ISCA 2023, arXiv 2304.01433), the section about twisted tori.
 
-use super::allreduce;
+mod allreduce;
+
 use super::claim::{Claim, Job, Judgement, Results};
 use angara_model::AnyTopology;
 use angara_model::topology::Graph;
