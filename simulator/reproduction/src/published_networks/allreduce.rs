@@ -105,7 +105,7 @@ fn schedule() -> String {
 
 /// What a node sends and receives of a share.
 fn steps(text: &mut String, at: [usize; 5], share: usize) {
-    let (first, up) = (share / 2, share % 2 == 0);
+    let (first, up) = (share / 2, share.is_multiple_of(2));
     let rings = (0..RINGS).map(|i| (first + i) % RINGS).chain(RINGS..SIZES.len());
     let mut bytes = SHARE;
     let pieces: Vec<(usize, usize)> = rings
