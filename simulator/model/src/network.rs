@@ -69,12 +69,8 @@ impl Network {
         Network::with_crew(config, &Crew::Processes(peers))
     }
     fn with_crew(config: &Setup, crew: &Crew) -> Result<Network, SetupError> {
-        config.validate()?;
+        let later = config.validated()?;
         let (shape, routers) = (&config.shape, config.shape.routers());
-        let later = match config.profile {
-            Profile::Generic(_) => config.left_later()?,
-            Profile::Angara(_) => Vec::new(),
-        };
         let (engine, endpoints, cycle) = match &config.profile {
             Profile::Generic(router) => {
                 config.check_threads(match crew {
@@ -83,7 +79,7 @@ impl Network {
                 })?;
                 let changes: Vec<(u64, &dyn Any)> =
                     later.iter().map(|(at, left)| (at.div_ceil(router.cycle), left.as_any())).collect();
-                let plan = Plan { router, seed: config.seed, rates: &config.rates()?, changes: &changes };
+                let plan = Plan { router, seed: config.seed, rates: &shape.rates(&config.faults)?, changes: &changes };
                 (shape.generic(&plan, crew)?, shape.endpoints(), router.cycle)
             }
             Profile::Angara(a) => (angara::engine(config, a, crew)?, routers * a.channels as usize, ANGARA_CYCLE),

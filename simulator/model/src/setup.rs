@@ -4,7 +4,7 @@ pub use crate::profile::{ANGARA_FLITS_MAX, Angara, Generic, LINK_MAX, Profile, R
 
 use crate::generic::{longest_span, places};
 use crate::parallel::PartsError;
-use crate::topology::{AnyTopology, Classes, FULL_RATE, LinkRate, TopologyError, VCS_MAX};
+use crate::topology::{AnyTopology, Classes, FULL_RATE, TopologyError, VCS_MAX};
 use angara_fabric::raw::{channels_max, chip_shape};
 use angara_fabric::{BALANCED_NODES, FaultError, SLOTS_MAX, Tick};
 use angara_net::NodeSet;
@@ -197,35 +197,30 @@ pub enum SetupError {
 impl Setup {
     /// Checks everything that can be checked before building.
     pub fn validate(&self) -> Result<(), SetupError> {
+        self.validated().map(drop)
+    }
+
+    /// The same. Returns what is left of generic routers under way, and from which time on.
+    pub(crate) fn validated(&self) -> Result<Vec<(Tick, AnyTopology)>, SetupError> {
         match &self.profile {
             Profile::Generic(_) if !self.sets.is_empty() => Err(SetupError::SetProfile),
             Profile::Generic(g) => {
                 g.validate(&self.shape)?;
-                let later = self.left_later()?;
+                self.check_rates(g)?;
+                let later = self.shape.left_later(&self.faults, self.seed)?;
                 if g.switching != Switching::CutThrough && !later.is_empty() {
                     return Err(SetupError::ChangeWormhole);
                 }
                 later.iter().try_for_each(|(_, left)| g.validate(left))?;
-                self.check_rates(g)
+                Ok(later)
             }
-            Profile::Angara(a) => a.validate(&self.shape),
+            Profile::Angara(a) => a.validate(&self.shape).map(|()| Vec::new()),
         }
-    }
-
-    /// Rates of links of generic routers that are slower than others.
-    pub(crate) fn rates(&self) -> Result<Vec<LinkRate>, TopologyError> {
-        let now: Vec<String> = self.faults.iter().filter(|fault| !AnyTopology::is_later(fault)).cloned().collect();
-        self.shape.rates(&now)
-    }
-
-    /// What is left of generic routers under way, and from which time on.
-    pub(crate) fn left_later(&self) -> Result<Vec<(Tick, AnyTopology)>, TopologyError> {
-        self.shape.left_later(&self.faults, self.seed)
     }
 
     /// Refuses rates of links that cannot be simulated.
     fn check_rates(&self, g: &Generic) -> Result<(), SetupError> {
-        let rates = self.rates()?;
+        let rates = self.shape.rates(&self.faults)?;
         if g.switching != Switching::CutThrough && rates.iter().any(|link| link.ppm < FULL_RATE) {
             return Err(SetupError::RateWormhole);
         }

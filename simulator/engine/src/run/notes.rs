@@ -160,6 +160,15 @@ mod tests {
     }
 
     #[test]
+    fn slow_links_are_named_whatever_else_fails() {
+        let slow = "topology = \"torus:4x4\"\nrouter = \"generic\"\nfault = [\"link 0,0 +X rate=25%\"";
+        let expected =
+            ["1 link is slower than the others: loads count flits, and (0,0) +X is full at 0.25 flits per cycle"];
+        assert_eq!(notes(&format!("{slow}]")), expected);
+        assert_eq!(notes(&format!("{slow}, \"node 3,3 down @2us\"]")), expected);
+    }
+
+    #[test]
     fn a_machine_whose_settings_cap_each_other_is_named() {
         assert!(notes("set = [\"link=15GB/s\"]")[0].contains("set core, too"));
         assert_eq!(notes("set = [\"link=15GB/s,core=16GB/s\"]"), [""; 0]);

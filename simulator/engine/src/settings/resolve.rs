@@ -13,7 +13,7 @@ use angara_fabric::{Params, Tick};
 use angara_machine::Machine;
 use angara_model::setup::ANGARA_FLITS_MAX;
 use angara_model::topology::{Layout, TopologyError};
-use angara_model::{self as model, Angara, AnyTopology, Generic, Profile, Setup};
+use angara_model::{self as model, Angara, AnyTopology, Generic, Profile, Setup, SetupError};
 use angara_net::fault::Fault;
 use angara_net::torus::Shape;
 
@@ -94,7 +94,10 @@ impl Keys {
         let beside = faults.iter().filter(|fault| router == Router::Angara || !is_from_the_beginning(fault));
         let network =
             Setup { shape: shape.clone(), profile, seed, faults: beside.cloned().collect(), sets: Vec::new() };
-        network.validate().map_err(|e| (Error::Network(e.to_string()), network_key(&e.to_string())))?;
+        network.validate().map_err(|e| match e {
+            SetupError::Topology(e) => fault_refused(e),
+            e => (Error::Network(e.to_string()), network_key(&e.to_string())),
+        })?;
 
         let layout = shape.layout();
         let load = self.load.unwrap_or(0.1);
@@ -175,9 +178,6 @@ impl Keys {
                 .map_err(|(e, key)| (self.round_faults(e, router, &routing), key))?,
         };
         let shape = self.with_threshold(shape, &routing)?;
-        if router == Router::Generic {
-            shape.left_later(&faults, seed).map_err(fault_refused)?;
-        }
         Ok(Wired { shape, router, faults, deadlock, routing })
     }
 
@@ -510,19 +510,14 @@ pub fn routed(shape: AnyTopology, routing: Option<Routing>) -> Result<(AnyTopolo
 
 /// What faults leave of a network of generic routers.
 fn with_faults(shape: AnyTopology, faults: &[String], seed: u64) -> Blamed<AnyTopology> {
-    let (rates, downs): (Vec<String>, Vec<String>) =
-        faults.iter().cloned().partition(|fault| AnyTopology::is_rate(fault));
-    let now: Vec<String> = downs.iter().filter(|fault| is_from_the_beginning(fault)).cloned().collect();
-    let shape = if downs.is_empty() {
-        shape
-    } else {
-        shape.with_faults(&now, seed).map_err(|e| {
-            let text = if now.contains(&e.text) { e.text } else { downs.join("; ") };
-            fault_refused(TopologyError { text, ..e })
-        })?
-    };
-    shape.rates(&rates).map_err(fault_refused)?;
-    Ok(shape)
+    if faults.iter().all(|fault| AnyTopology::is_rate(fault)) {
+        return Ok(shape);
+    }
+    let now: Vec<String> = faults.iter().filter(|fault| is_from_the_beginning(fault)).cloned().collect();
+    shape.with_faults(&now, seed).map_err(|e| {
+        let text = if now.contains(&e.text) { e.text } else { faults.join("; ") };
+        fault_refused(TopologyError { text, ..e })
+    })
 }
 
 /// A fault of generic routers that takes something down for good, which is the shape's.

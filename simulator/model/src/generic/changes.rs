@@ -1,7 +1,7 @@
 //! Links and routers that fail under way: the network drains, then packets take the ways of what is left.
 //! `docs/explain/model.md`, "Faults under way".
 
-use super::state::{ChannelState, CutThrough, InVc};
+use super::state::{ChannelState, CutThrough, InVc, Source};
 use crate::pool::Queue;
 use crate::routers::mask::Field;
 use crate::routers::network::Routers;
@@ -39,7 +39,7 @@ impl<T: Route, F: Field, const N: usize, const P: usize, const W: usize, const A
                 self.empty(r);
             }
         }
-        let of_source = |source: &super::state::Source| self.handles(source.queue).len();
+        let of_source = |source: &Source| self.handles(source.queue).len();
         self.changes.queued = self.sources.iter().map(of_source).sum();
     }
 

@@ -133,13 +133,17 @@ pub(in crate::topology) fn later(text: &str) -> Option<Result<(&str, u64), Topol
 }
 
 /// Rates of links as people write them, each of one direction: `link 0,0 0,1 rate=25%`, `node 0,0 rate=50%` for those that
-/// begin or end there, `rate=10%` for every link between routers.
+/// begin or end there, `rate=10%` for every link between routers. What goes down under way is left to [`later`].
 pub(in crate::topology) fn rates(topology: &dyn Topology, texts: &[String]) -> Result<Vec<LinkRate>, TopologyError> {
     let mut all = topology.rates();
     let names = if texts.is_empty() { None } else { Some(Names::new(topology)) };
-    for (text, names) in texts.iter().zip(names.iter().cycle()) {
+    let texts = texts.iter().filter(|text| later(text).is_none());
+    for (text, names) in texts.zip(names.iter().cycle()) {
         let refuse = |why: String| TopologyError { text: text.clone(), why };
         let words: Vec<&str> = text.split_whitespace().collect();
+        if words.last() == Some(&"down") {
+            return Err(refuse("what is down from the beginning belongs to the shape; give it to with_faults".into()));
+        }
         let Some((rate, place)) = words.split_last().and_then(|(last, rest)| Some((last.strip_prefix("rate=")?, rest)))
         else {
             let timed = is_rate(text) && words.last().is_some_and(|word| word.starts_with('@'));
