@@ -1,7 +1,7 @@
 //! Whoever listens hears of everything and changes nothing.
 
 use super::driver::*;
-use super::impaired::impair_some;
+use super::failures::impaired::impair_some;
 use crate::*;
 use angara_abi::account::Class;
 use angara_abi::capture::{Happening, Reason};

@@ -1,7 +1,7 @@
 //! Links that corrupt packets: the checksum notices, replay repairs, hopeless links go down.
 
-use super::driver::*;
-use super::order::Streams;
+use crate::tests::driver::*;
+use crate::tests::order::Streams;
 use crate::*;
 use angara_abi::account::Class;
 use angara_abi::packet::Vc;

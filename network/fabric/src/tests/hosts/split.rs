@@ -1,7 +1,7 @@
 //! Split networks: barriers without a common clock, and recovery while everything is in use.
 
 use super::cluster::Cluster;
-use super::driver::*;
+use crate::tests::driver::*;
 use crate::*;
 use angara_abi::account::Class;
 use angara_net::torus::NodeId;

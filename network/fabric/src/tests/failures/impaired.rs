@@ -1,8 +1,8 @@
 //! Links that double, reorder, delay and slow down packets, alone and all at once: nothing is lost, doubled or
 //! reordered end to end, time is what the rules say, and counters tell what happened.
 
-use super::driver::*;
-use super::order::Streams;
+use crate::tests::driver::*;
+use crate::tests::order::Streams;
 use crate::*;
 use angara_abi::account::Class;
 use angara_abi::packet::Vc;
@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 /// Something of every kind, or nothing of it, by the dice.
-pub(super) fn any_impairment(dice: &mut Dice) -> Impairment {
+fn any_impairment(dice: &mut Dice) -> Impairment {
     let mut share = || if dice.below(2) == 0 { 0 } else { dice.below(250_000) as u32 };
     let (wrong, twice, late) = (share(), share(), share());
     let delay_ps = [0, 1, 5_000, 700_000, 30_000_000][dice.below(5) as usize];
@@ -21,7 +21,7 @@ pub(super) fn any_impairment(dice: &mut Dice) -> Impairment {
 }
 
 /// Gives about half of the links something of their own.
-pub(super) fn impair_some(shape: angara_net::torus::Shape, dice: &mut Dice) -> BTreeMap<Link, Impairment> {
+pub(crate) fn impair_some(shape: angara_net::torus::Shape, dice: &mut Dice) -> BTreeMap<Link, Impairment> {
     let links = (0..shape.nodes() as u32).flat_map(|node| Direction::ALL.map(|dir| Link { node, dir }));
     let links: Vec<Link> = links.filter(|l| shape.neighbour(l.node, l.dir).is_some()).collect();
     links

@@ -1,7 +1,7 @@
 //! Two fabrics joined by their boundary links behave as one.
 
-use super::driver::*;
-use super::impaired::impair_some;
+use crate::tests::driver::*;
+use crate::tests::failures::impaired::impair_some;
 use crate::*;
 use angara_abi::account::Class;
 use angara_abi::packet::Vc;

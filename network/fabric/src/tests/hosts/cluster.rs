@@ -1,7 +1,7 @@
 //! A network in several parts without a common clock, as daemons of several hosts make it: frames of a link arrive in
 //! order and after any delay, memory is supplied late, parts hold and recover one after the other, and one may be lost.
 
-use super::driver::*;
+use crate::tests::driver::*;
 use crate::*;
 use angara_abi::account::Class;
 use angara_abi::desc::AmoOp;
