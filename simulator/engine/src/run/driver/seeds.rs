@@ -1,6 +1,9 @@
 //! How often verdicts and intervals are right, over seeds. `./test` takes few seeds of small networks; the part `seeds`
 //! takes many near the knee, and prints a table (`--nocapture`).
 
+use std::sync::Mutex;
+use std::thread;
+
 use super::tests::simulate;
 use crate::run::Outcome;
 
@@ -28,9 +31,21 @@ fn at(of: &Known, part: f64, seed: u32, more: &str) -> Outcome {
     simulate(&format!("{}router = \"generic\"\nload = {load}\nseed = {seed}\n{more}", of.settings))
 }
 
+/// The outcomes of seeds 1 to this, in no order, by as many threads as there are processors.
+fn of_seeds(seeds: u32, run: impl Fn(u32) -> Outcome + Sync) -> Vec<Outcome> {
+    let left = Mutex::new(1..=seeds);
+    let next = || left.lock().unwrap().next();
+    let outcomes = || std::iter::from_fn(next).map(&run).collect::<Vec<_>>();
+    thread::scope(|scope| {
+        let processors = thread::available_parallelism().map_or(1, |processors| processors.get());
+        let threads: Vec<_> = (0..processors).map(|_| scope.spawn(outcomes)).collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
 /// Runs that came to the wrong verdict at a part of the knee; where it was undecided it was not wrong.
 fn wrong(of: &Known, part: f64, seeds: u32, more: &str) -> u32 {
-    let runs: Vec<Outcome> = (1..=seeds).map(|seed| at(of, part, seed, more)).collect();
+    let runs = of_seeds(seeds, |seed| at(of, part, seed, more));
     let saturated = runs.iter().filter(|run| run.saturated).count() as u32;
     let undecided = runs.iter().filter(|run| run.undecided.is_some()).count() as u32;
     let carried = seeds - saturated - undecided;
@@ -57,8 +72,8 @@ fn verdicts_on_both_sides_of_the_knee_are_right() {
 #[test]
 fn intervals_hold_the_truth_near_the_knee() {
     let covers = |of: &Known, load: f64, seeds: u32, precision: f64, truth: f64| {
-        let runs = (1..=seeds).map(|seed| at(of, load / of.knee, seed, &format!("precision = {precision}\n")));
-        let covers = runs.filter(|o| (o.packet_latency_cycles.unwrap() - truth).abs() <= o.confidence.unwrap());
+        let runs = of_seeds(seeds, |seed| at(of, load / of.knee, seed, &format!("precision = {precision}\n")));
+        let covers = runs.iter().filter(|o| (o.packet_latency_cycles.unwrap() - truth).abs() <= o.confidence.unwrap());
         let covers = covers.count() as u32;
         println!("{:?}, load {load}: {covers} of {seeds} intervals hold {truth}", of.settings);
         covers
