@@ -57,6 +57,22 @@ pub(crate) trait Part: Engine + 'static {
     fn take_outgoing(&mut self, post: &mut dyn FnMut(usize, Tick, Self::Message));
     /// Takes something from another part, due after the time this part has reached.
     fn accept(&mut self, due: Tick, message: Self::Message);
+    /// When the next change of the network is due, unless it drains for one; the same in all parts.
+    fn next_change(&self) -> Option<Tick> {
+        None
+    }
+    /// Begins that change at this time, or before anything later happens.
+    fn begin_change(&mut self, _at: Tick) {}
+    /// The network drains for a change; the same in all parts.
+    fn drains(&self) -> bool {
+        false
+    }
+    /// Nothing is under way in this part.
+    fn is_drained(&self) -> bool {
+        true
+    }
+    /// Ends the change: no part has had anything under way since this time.
+    fn end_change(&mut self, _at: Tick) {}
 }
 
 /// A part whose type only its messages tell: what parts do together is done once in a window, and compiled once.
@@ -82,6 +98,12 @@ pub(crate) trait Exchange<M> {
     fn agree(&mut self, earliest: Tick) -> Tick;
     /// Hands over what the others had posted when all agreed.
     fn take(&mut self, accept: &mut dyn FnMut(Tick, M));
+    /// Waits for all parts, which have posted nothing. True if all of them say so.
+    fn all(&mut self, this: bool) -> bool {
+        let all = self.agree(this.into()) == 1;
+        self.take(&mut |_, _| unreachable!("nothing was posted"));
+        all
+    }
 }
 
 /// Advances `part`, one of `parts`, to `to`, in step with the others.
@@ -95,10 +117,27 @@ pub(crate) fn run<M: Sent>(part: &mut dyn Part<Message = M>, parts: usize, excha
         }
         let first = exchange.agree(earliest);
         exchange.take(&mut |due, message| part.accept(due, message));
+        if part.drains() && exchange.all(part.is_drained()) {
+            part.end_change(part.now());
+            earliest = part.next_event().unwrap_or(Tick::MAX);
+            continue;
+        }
         if first > to {
             break;
         }
-        part.advance(to.min(first.saturating_add(lookahead - 1)));
+        while part.next_change().is_some_and(|at| at <= first) {
+            part.begin_change(first);
+            if exchange.all(part.is_drained()) {
+                part.end_change(first);
+            }
+        }
+        let end = to.min(first.saturating_add(lookahead - 1));
+        part.advance(match part.next_change() {
+            // Whether it was the last thing under way is to be known after each.
+            _ if part.drains() => first,
+            Some(at) => end.min(at - 1),
+            None => end,
+        });
         earliest = Tick::MAX;
         part.take_outgoing(&mut |other, due, message| {
             earliest = earliest.min(due);

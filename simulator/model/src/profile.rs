@@ -83,7 +83,7 @@ pub(crate) struct Plan<'a> {
     pub(crate) router: &'a Generic,
     pub(crate) seed: u64,
     pub(crate) rates: &'a [LinkRate],
-    /// What is left of the topology from a cycle on, in order of time. One part simulates all of it then.
+    /// What is left of the topology from a cycle on, in order of time.
     pub(crate) changes: &'a [(u64, &'a dyn Any)],
 }
 

@@ -2,9 +2,10 @@
 
 pub use crate::profile::{ANGARA_FLITS_MAX, Angara, Generic, LINK_MAX, Profile, Rate, Switching};
 
-use crate::generic::{longest_span, places};
+use crate::generic::places;
 use crate::parallel::PartsError;
-use crate::topology::{AnyTopology, Classes, FULL_RATE, TopologyError, VCS_MAX};
+use crate::routers::slow::longest_span;
+use crate::topology::{AnyTopology, Classes, TopologyError, VCS_MAX};
 use angara_fabric::raw::{channels_max, chip_shape};
 use angara_fabric::{BALANCED_NODES, FaultError, SLOTS_MAX, Tick};
 use angara_net::NodeSet;
@@ -141,12 +142,6 @@ pub enum SetupError {
     /// A rate or fault of the generic router that cannot be.
     #[error("{}: {}", .0.text, .0.why)]
     Topology(#[from] TopologyError),
-    /// Flit by flit a change is not simulated.
-    #[error("switching = wormhole with what goes down under way: it needs cut-through switching; use that")]
-    ChangeWormhole,
-    /// Flit by flit a slow link is not simulated.
-    #[error("switching = wormhole with links that are slower than others: they need cut-through switching; use that")]
-    RateWormhole,
     /// So long a packet on so slow a link.
     #[error(
         "packets of {0} flits take {1} cycles on the slowest link; give at most {SPAN_MAX}: faster, or shorter packets"
@@ -208,9 +203,6 @@ impl Setup {
                 g.validate(&self.shape)?;
                 self.check_rates(g)?;
                 let later = self.shape.left_later(&self.faults, self.seed)?;
-                if g.switching != Switching::CutThrough && !later.is_empty() {
-                    return Err(SetupError::ChangeWormhole);
-                }
                 later.iter().try_for_each(|(_, left)| g.validate(left))?;
                 Ok(later)
             }
@@ -221,10 +213,10 @@ impl Setup {
     /// Refuses rates of links that cannot be simulated.
     fn check_rates(&self, g: &Generic) -> Result<(), SetupError> {
         let rates = self.shape.rates(&self.faults)?;
-        if g.switching != Switching::CutThrough && rates.iter().any(|link| link.ppm < FULL_RATE) {
-            return Err(SetupError::RateWormhole);
-        }
-        let span = longest_span(&rates, g.packet_flits_max);
+        let span = match g.switching {
+            Switching::CutThrough => longest_span(&rates, g.packet_flits_max),
+            Switching::Wormhole { .. } => return Ok(()), // flit by flit
+        };
         if span > SPAN_MAX { Err(SetupError::Span(g.packet_flits_max, span)) } else { Ok(()) }
     }
 
@@ -251,10 +243,7 @@ impl Setup {
         if threads <= 1 {
             return Ok(());
         }
-        let (AnyTopology::Grid(grid), Profile::Angara(_)) = (&self.shape, &self.profile) else {
-            let later = self.faults.iter().find(|fault| AnyTopology::is_later(fault));
-            return later.map_or(Ok(()), |fault| Err(SetupError::Threads(threads, fault.clone())));
-        };
+        let (AnyTopology::Grid(grid), Profile::Angara(_)) = (&self.shape, &self.profile) else { return Ok(()) };
         let shape = chip_shape(grid.dims(), grid.wraps());
         for text in &self.faults {
             let fault = Fault::parse(text, &shape)?;

@@ -110,6 +110,7 @@ mod tests {
     fn several_processes_come_to_the_result_of_one() {
         let generic = "topology = \"torus:4x4\"\nrouter = \"generic\"\ncycles-max = 12000\n";
         let angara = "topology = \"mesh:3x5\"\nrouter = \"angara\"\ncycles-max = 20000\n";
+        let worm = "switching = \"wormhole\"\nlength = 4\nload = 0.1\nwarmup = 300\ncycles = 3000\n";
         let hotspot = "pattern = \"hotspot:5,0.5\"\n";
         for (network, more, saturated) in [
             (generic, "load = 0.1\nprobe = \"3,12,100\"", false),
@@ -117,6 +118,8 @@ mod tests {
             (generic, &format!("load = 0.9\nwarmup = 300\ncycles = 1500\n{hotspot}"), true),
             (generic, "switching = \"wormhole\"\nlength = 4\nload = 0.2\nwarmup = 500\ncycles = 1500", false),
             (generic, &format!("switching = \"wormhole\"\nload = 0.5\n{hotspot}"), true),
+            (generic, "load = 0.1\nfault = [\"node 1,2 down @3us\", \"link 0,0 +X rate=30%\"]", false),
+            (generic, &format!("{worm}fault = [\"link 0,0 +X down @1us\", \"node 1,2 down @3us\"]"), false),
             (angara, "load = 0.1\nprocess = \"batch-poisson:4\"", false),
             (angara, &format!("load = 0.8\nrouting = \"adaptive\"\n{hotspot}"), true),
             (angara, "load = 0.1\nfault = [\"link 0,0 +X down\", \"node 1,2 down\"]", false),

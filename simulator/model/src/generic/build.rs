@@ -114,22 +114,21 @@ fn assemble<T: Route, F: Field, const N: usize, const P: usize, const W: usize>(
     plan: &Plan,
     crew: &Crew,
 ) -> Result<Box<dyn Engine>, PartsError> {
-    let Plan { router: p, seed, changes, .. } = *plan;
+    let Plan { router: p, changes, .. } = *plan;
     let cuts = Cuts::new(&topology, p.link, crew)?;
     if T::ADAPTS && topology.routing().adapts() {
         return cuts.engine(|range| Routers::<T, CutThrough<F, true>, N, P, W>::new(topology.clone(), plan, &range));
     }
+    let changes = changes.iter().filter_map(|(cycle, left)| Some((*cycle, left.downcast_ref::<T>()?.clone())));
+    let changes: Vec<(u64, T)> = changes.collect();
     match p.switching {
-        Switching::CutThrough => {
-            let changes = changes.iter().filter_map(|(cycle, left)| Some((*cycle, left.downcast_ref::<T>()?.clone())));
-            let changes: Vec<(u64, T)> = changes.collect();
-            cuts.engine(|range| {
-                let routers = Routers::<T, CutThrough<F, false>, N, P, W>::new(topology.clone(), plan, &range);
-                routers.that_change(changes.clone())
-            })
-        }
-        Switching::Wormhole { hold } => {
-            cuts.engine(|range| Routers::<T, Wormhole<F>, N, P, W>::new(topology.clone(), p, hold, seed, &range))
-        }
+        Switching::CutThrough => cuts.engine(|range| {
+            let routers = Routers::<T, CutThrough<F, false>, N, P, W>::new(topology.clone(), plan, &range);
+            routers.that_change(changes.clone())
+        }),
+        Switching::Wormhole { hold } => cuts.engine(|range| {
+            let routers = Routers::<T, Wormhole<F>, N, P, W>::new(topology.clone(), plan, hold, &range);
+            routers.that_change(changes.clone())
+        }),
     }
 }

@@ -55,9 +55,7 @@ impl<T: Route, F: Field, const N: usize, const P: usize, const W: usize, const A
             return Some(now);
         }
         let far = self.all.blocks.iter().filter_map(|b| b.far.peek()).map(|&Reverse((t, _))| t.max(now));
-        // In an empty network a change can wait for the next packet.
-        let change = self.changes.next_cycle().filter(|_| self.pool.live() > 0).map(|cycle| cycle.max(now));
-        far.chain(self.calendar.next()).chain(change).min()
+        far.chain(self.calendar.next()).chain(self.next_change()).min()
     }
 
     /// A window, or what of it is before the end.
@@ -66,13 +64,15 @@ impl<T: Route, F: Field, const N: usize, const P: usize, const W: usize, const A
         if self.changes.drains() || self.changes.next_cycle().is_some_and(|cycle| cycle <= last) {
             // Cycle by cycle.
             (self.calendar.now, last) = (first, first);
-            self.change();
+            if self.alone {
+                self.change();
+            }
         }
         for b in 0..self.all.blocks.len() {
             self.run_block(b, first, last);
         }
         if self.changes.drains() {
-            self.reopen();
+            self.reopen_if_empty();
         }
         self.calendar.now = last + 1;
         for list in &mut self.all.arrived {
@@ -82,6 +82,9 @@ impl<T: Route, F: Field, const N: usize, const P: usize, const W: usize, const A
     fn wake(&mut self, e: u32) {
         let block = self.calendar.block(self.sources[e as usize].channel);
         self.all.blocks[block].wake_source(e);
+    }
+    fn clear(&mut self, r: u32) {
+        self.empty(r);
     }
     fn take_in(&mut self, cycle: u64, message: Message) {
         match message {

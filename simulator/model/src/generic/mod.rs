@@ -15,8 +15,6 @@ pub(crate) mod build;
 mod changes;
 mod engine;
 mod routers;
-mod slow;
 mod state;
 
 pub(crate) use build::{engine, places};
-pub(crate) use slow::longest_span;

@@ -1,14 +1,13 @@
 //! A cycle of all `generic` routers of a block.
 
-use super::slow::{SlowLinks, longest_span};
 use super::state::{Block, Blocks, Calendar, ChannelState, CutThrough, InVc, Later, OutVc, Soon, Source};
 use crate::pool::Queue;
 use crate::profile::Plan;
-use crate::routers::changes::Changes;
 use crate::routers::mask::{Bits, Field};
 use crate::routers::network::Routers;
 use crate::routers::place::{Range, longest};
 use crate::routers::router::Router;
+use crate::routers::slow::{SlowLinks, longest_span};
 use crate::routers::timing::{EJECT_TO_CREDIT, SOURCE_TO_ARRIVAL};
 use crate::routers::view::NO_OWNER;
 use crate::topology::Route;
@@ -54,11 +53,6 @@ impl<T: Route, F: Field, const N: usize, const P: usize, const W: usize, const A
             let slow = SlowLinks::new(rates, Range::of(range.cuts, range.part, topology.routers()).start, count, P);
             (calendar, Blocks { blocks, slow, ..Blocks::default() })
         })
-    }
-
-    /// The same, of which something fails from those cycles on.
-    pub(super) fn that_change(self, changes: Vec<(u64, T)>) -> Self {
-        Routers { changes: Changes::new(changes), ..self }
     }
 
     /// One cycle of block `b`, cycle `offset` of the window.

@@ -1,11 +1,11 @@
 //! State of the channels of `generic` routers and of sources, and what is due in the next cycles.
 
-use super::slow::SlowLinks;
 use crate::pool::{Cold, Hot, Pool, Queue};
 use crate::routers::mask::{Bits, Field};
 use crate::routers::network::{self, Switched};
 use crate::routers::news::Change;
 use crate::routers::router::{Input, Router};
+use crate::routers::slow::SlowLinks;
 use crate::routers::timing::{WINDOW, soon_cycles};
 use crate::routers::view::Output;
 use angara_fabric::raw::{Delivery, Packed, PacketHandle};
@@ -128,6 +128,9 @@ pub(crate) struct Source {
 impl network::Source for Source {
     fn sequence(&mut self) -> &mut u64 {
         &mut self.sequence
+    }
+    fn queue(&mut self) -> &mut Queue {
+        &mut self.queue
     }
     fn push(&mut self, pool: &mut Pool, packet: PacketHandle) -> bool {
         self.queue.push(pool, packet)

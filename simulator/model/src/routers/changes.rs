@@ -3,7 +3,7 @@
 use angara_fabric::raw::Lost;
 use std::collections::VecDeque;
 
-/// Changes of a network under way. Only one that a single part simulates has any.
+/// Changes of a network under way, the same in all of its parts.
 pub(crate) struct Changes<T> {
     /// What is left from a cycle on, in order of time.
     pub(crate) due: VecDeque<(u64, T)>,
@@ -13,13 +13,15 @@ pub(crate) struct Changes<T> {
     pub(crate) closed: Vec<u64>,
     /// Packets that wait at their sources, while the network drains.
     pub(crate) queued: usize,
+    /// Flits of lost packets that have yet to come to where those were lost.
+    pub(crate) vanishing: usize,
     pub(crate) lost: VecDeque<Lost>,
 }
 
 impl<T> Default for Changes<T> {
     fn default() -> Changes<T> {
         let (due, lost) = (VecDeque::new(), VecDeque::new());
-        Changes { due, next: None, closed: Vec::new(), queued: 0, lost }
+        Changes { due, next: None, closed: Vec::new(), queued: 0, vanishing: 0, lost }
     }
 }
 

@@ -20,6 +20,8 @@ pub(crate) trait Cycles<S: Switched<W>, const N: usize, const P: usize, const W:
     fn run(&mut self, first: u64, end: u64);
     /// Source `e` has a packet to send, and had none.
     fn wake(&mut self, e: u32);
+    /// Drops the packets of router `r` that want a port which is closed.
+    fn clear(&mut self, r: u32);
     /// Takes something from another part that is due in `cycle`.
     fn take_in(&mut self, cycle: u64, message: S::Message);
     /// What keeps a router of an idle network from being idle, if its output channels are.
@@ -159,5 +161,21 @@ where
     }
     fn accept(&mut self, due: Tick, message: S::Message) {
         self.take_in(due / self.clock.cycle, message);
+    }
+    fn next_change(&self) -> Option<Tick> {
+        self.changes.next_cycle().map(|cycle| self.clock.time(cycle))
+    }
+    fn begin_change(&mut self, at: Tick) {
+        self.calendar.set(at / self.clock.cycle);
+        self.close();
+    }
+    fn drains(&self) -> bool {
+        self.changes.drains()
+    }
+    fn is_drained(&self) -> bool {
+        self.nothing_under_way()
+    }
+    fn end_change(&mut self, at: Tick) {
+        self.reopen(at / self.clock.cycle);
     }
 }

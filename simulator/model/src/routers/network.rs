@@ -7,7 +7,7 @@ use super::place::{Port, Range};
 use super::router::{Input, Router, Scratch};
 use super::timing::Clock;
 use super::view::View;
-use crate::pool::Pool;
+use crate::pool::{Pool, Queue};
 use crate::profile::Generic;
 use crate::topology::{Class, Route};
 use crate::waits::Waiting;
@@ -36,6 +36,8 @@ pub(crate) trait Switched<const W: usize>: 'static {
 pub(crate) trait Source: Send {
     /// Packets that it has been given.
     fn sequence(&mut self) -> &mut u64;
+    /// Packets that it has not begun to send.
+    fn queue(&mut self) -> &mut Queue;
     /// Gives it one more. Returns whether it has to be looked at, which it was not for want of packets.
     fn push(&mut self, pool: &mut Pool, packet: PacketHandle) -> bool;
 }
@@ -82,6 +84,8 @@ pub(crate) struct Routers<T, S: Switched<W>, const N: usize, const P: usize, con
     pub(crate) waiting: Waiting<W>,
     /// What of the network fails under way.
     pub(crate) changes: Changes<T>,
+    /// These are all routers of the network.
+    pub(crate) alone: bool,
     pub(crate) all: S::All,
 }
 
@@ -144,9 +148,15 @@ impl<T: Route, S: Switched<W>, const N: usize, const P: usize, const W: usize> R
             news: News::new(&topology, range),
             waiting: Waiting::default(),
             changes: Changes::default(),
+            alone: range.cuts.len() == 1,
             all,
             topology,
         }
+    }
+
+    /// The same, of which something fails from those cycles on.
+    pub(crate) fn that_change(self, changes: Vec<(u64, T)>) -> Self {
+        Routers { changes: Changes::new(changes), ..self }
     }
 
     /// Place of a port of one of this part's routers among those of all of them.

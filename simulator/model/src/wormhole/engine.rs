@@ -22,16 +22,25 @@ impl<T: Route, F: Field, const N: usize, const P: usize, const W: usize> Cycles<
             return Some(now);
         }
         let far = self.all.far.peek().map(|&Reverse((t, _))| t.max(now));
-        far.into_iter().chain(self.calendar.next()).min()
+        far.into_iter().chain(self.calendar.next()).chain(self.next_change()).min()
     }
     /// One cycle.
     fn run(&mut self, first: u64, _end: u64) {
         self.calendar.now = first;
+        if self.alone {
+            self.change();
+        }
         self.step();
+        if self.changes.drains() {
+            self.reopen_if_empty();
+        }
         self.calendar.now = first + 1;
     }
     fn wake(&mut self, e: u32) {
         self.all.sending.set(e);
+    }
+    fn clear(&mut self, r: u32) {
+        self.empty(r);
     }
     fn take_in(&mut self, cycle: u64, message: Message) {
         let due = self.calendar.at(cycle);
@@ -54,9 +63,12 @@ impl<T: Route, F: Field, const N: usize, const P: usize, const W: usize> Cycles<
             let InVc { state, present, .. } = router.inputs[i];
             return Some(format!(", input channel {i} is {state:?} with {present} flits"));
         }
-        (router.in_busy | router.out_busy != 0).then(|| ": ports are held".into())
+        // A slow link may be busy for some time after the last flit.
+        (router.in_busy | (router.out_busy & !router.own.slow) != 0).then(|| ": ports are held".into())
     }
     fn own_bytes(&self) -> usize {
-        (self.all.awake.0.len() + self.all.sending.0.len()) * 8 + self.all.far.capacity() * 16
+        (self.all.awake.0.len() + self.all.sending.0.len()) * 8
+            + self.all.far.capacity() * 16
+            + self.all.slow.memory_bytes()
     }
 }

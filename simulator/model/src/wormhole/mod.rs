@@ -7,6 +7,7 @@
 //!
 //! A packet has flits behind the front of a buffer in one router at most: where its head is. It waits in one queue only.
 
+mod changes;
 mod engine;
 mod routers;
 mod state;

@@ -2,10 +2,11 @@
 
 use super::state::{Awake, Calendar, ChannelState, Due, InVc, OutVc, Source, Wormhole};
 use crate::pool::Queue;
-use crate::profile::Generic;
+use crate::profile::Plan;
 use crate::routers::mask::{Bits, Field, Mask};
 use crate::routers::network::Routers;
 use crate::routers::place::{Range, longest};
+use crate::routers::slow::{SlowLinks, longest_span};
 use crate::routers::timing::SOURCE_TO_ARRIVAL;
 use crate::routers::view::NO_OWNER;
 use crate::topology::Route;
@@ -15,13 +16,16 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 impl<T: Route, F: Field, const N: usize, const P: usize, const W: usize> Routers<T, Wormhole<F>, N, P, W> {
-    pub(crate) fn new(topology: T, p: &Generic, hold: bool, seed: u64, range: &Range) -> Self {
+    pub(crate) fn new(topology: T, plan: &Plan, hold: bool, range: &Range) -> Self {
+        let Plan { router: p, seed, rates, .. } = *plan;
         let output = OutVc { credits: p.buffer_flits, owner: NO_OWNER, turn: 0 };
         let source =
             |channel| Source { queue: Queue::EMPTY, sequence: 0, channel, left: 0, last_vc: p.vcs - 1, blocked: false };
         Routers::idle(topology, (p, seed, range), (InVc::IDLE, output), source, |topology, count, sources| {
             let (awake, sending) = (Bits::new(count), Bits::new(sources.len()));
-            (Calendar::new(longest(topology, p.link)), Awake { hold, awake, sending, far: BinaryHeap::new() })
+            let slow = SlowLinks::new(rates, Range::of(range.cuts, range.part, topology.routers()).start, count, P);
+            let calendar = Calendar::new(longest(topology, p.link), longest_span(rates, 1));
+            (calendar, Awake { hold, awake, sending, far: BinaryHeap::new(), slow })
         })
     }
 
@@ -36,6 +40,7 @@ impl<T: Route, F: Field, const N: usize, const P: usize, const W: usize> Routers
         }
         let mut due = self.calendar.take();
         self.apply_credits(&mut due);
+        due.links.drain(..).for_each(|o| self.link_has_time(o));
         self.arrive(&mut due);
         self.deliver(&mut due.deliveries, |of, d| of.delivered.push_back(d));
         self.calendar.give_back(due);
@@ -127,29 +132,50 @@ impl<T: Route, F: Field, const N: usize, const P: usize, const W: usize> Routers
 
     /// Flits reach input channels. Heads are told their output, and compete if nobody is before them.
     fn arrive(&mut self, due: &mut Due) {
+        if self.changes.drains() {
+            return self.arrive_with_care(due);
+        }
         for (channel, packet) in due.arrivals.drain(..) {
-            let (r, i) = (channel >> Self::ROUTER, channel % N as u32);
-            let router = &mut self.routers[r as usize];
-            let input = router.input(i);
-            input.present += 1;
-            if packet.is_none() {
-                let (first, out) = (input.present == 1, input.out as u32);
-                if first && router.output(out).credits > 0 {
-                    router.ready.set(i);
-                    self.all.awake.set(r);
-                }
-                continue;
+            if packet.is_some() {
+                self.decide(channel >> Self::ROUTER, channel % N as u32 >> Self::PORT, packet);
             }
-            let idle = input.state == ChannelState::Idle;
-            self.decide(r, i >> Self::PORT, packet);
-            let router = &mut self.routers[r as usize];
-            if idle {
-                router.compete(i, packet, &self.pool);
+            self.line_up(channel, packet);
+        }
+    }
+
+    /// A flit is in an input channel: a head, which knows its output, or another one.
+    #[inline(always)]
+    pub(super) fn line_up(&mut self, channel: u32, packet: PacketHandle) {
+        let (r, i) = (channel >> Self::ROUTER, channel % N as u32);
+        let router = &mut self.routers[r as usize];
+        let input = router.input(i);
+        input.present += 1;
+        if packet.is_none() {
+            let (first, out) = (input.present == 1, input.out as u32);
+            if first && router.output(out).credits > 0 {
+                router.ready.set(i);
                 self.all.awake.set(r);
-            } else {
-                router.input(i).waiting.push(&mut self.pool, packet);
             }
-            self.trace(packet, channel, Stage::Arrived);
+            return;
+        }
+        if input.state == ChannelState::Idle {
+            router.compete(i, packet, &self.pool);
+            self.all.awake.set(r);
+        } else {
+            input.waiting.push(&mut self.pool, packet);
+        }
+        self.trace(packet, channel, Stage::Arrived);
+    }
+
+    /// The slow link behind output channel `o` has time for another flit.
+    #[cold]
+    fn link_has_time(&mut self, o: u32) {
+        let (r, port) = (o >> Self::ROUTER, 1 << (o >> Self::PORT & (P as u32 - 1)));
+        let router = &mut self.routers[r as usize];
+        router.out_busy &= !port;
+        router.own.slow &= !port;
+        if router.is_awake() {
+            self.all.awake.set(r);
         }
     }
 
@@ -171,7 +197,7 @@ impl<T: Route, F: Field, const N: usize, const P: usize, const W: usize> Routers
             return source.left > 0 || source.queue.head.is_some();
         }
         let h = source.queue.head;
-        if h.is_none() {
+        if h.is_none() || self.changes.drains() {
             return false;
         }
         let ready = self.clock.ready(self.pool.cold[h.index()].at);

@@ -5,6 +5,7 @@ use crate::routers::mask::{Bits, Field, Mask};
 use crate::routers::network::{self, Switched};
 use crate::routers::news::Change;
 use crate::routers::router::{Input, Router};
+use crate::routers::slow::SlowLinks;
 use crate::routers::timing::soon_cycles;
 use crate::routers::view::Output;
 use angara_fabric::raw::{Packed, PacketHandle};
@@ -33,6 +34,8 @@ pub(crate) struct InVc<F> {
     pub(super) present: u16,
     /// Flits that the first packet has yet to send; those not in the buffer are still to come.
     pub(super) left: u16,
+    /// Flits still to come of a packet that was lost.
+    pub(super) vanishing: u16,
     /// The output channel the first packet has, or channel 0 of the output port it wants.
     pub(super) out: u16,
     /// Round robin over output channels.
@@ -50,6 +53,7 @@ impl<F: Field> InVc<F> {
     pub(super) const IDLE: Self = InVc {
         present: 0,
         left: 0,
+        vanishing: 0,
         out: 0,
         turn: 0,
         allowed: F::NONE,
@@ -116,11 +120,13 @@ pub(crate) struct Held<const W: usize> {
     pub(super) held: Mask<W>,
     /// An input channel that wants an output channel may get one.
     pub(super) look: bool,
+    /// Ports whose link is slow and has no time for a flit yet, which are busy.
+    pub(super) slow: u64,
 }
 
 impl<const W: usize> Default for Held<W> {
     fn default() -> Held<W> {
-        Held { held: Mask::NONE, look: false }
+        Held { held: Mask::NONE, look: false, slow: 0 }
     }
 }
 
@@ -164,6 +170,9 @@ pub(crate) struct Source {
 impl network::Source for Source {
     fn sequence(&mut self) -> &mut u64 {
         &mut self.sequence
+    }
+    fn queue(&mut self) -> &mut Queue {
+        &mut self.queue
     }
     fn push(&mut self, pool: &mut Pool, packet: PacketHandle) -> bool {
         self.queue.push(pool, packet) && self.left == 0
@@ -247,6 +256,8 @@ pub(super) struct Due {
     pub(super) source_credits: Vec<u32>,
     /// Packets whose tail arrives at its endpoint.
     pub(super) deliveries: Vec<PacketHandle>,
+    /// Channels 0 of output ports whose slow links have time for a flit.
+    pub(super) links: Vec<u32>,
 }
 
 impl Due {
@@ -255,10 +266,12 @@ impl Due {
             && self.credits.is_empty()
             && self.source_credits.is_empty()
             && self.deliveries.is_empty()
+            && self.links.is_empty()
     }
     fn memory_bytes(&self) -> usize {
         self.arrivals.capacity() * 8
-            + (self.credits.capacity() + self.source_credits.capacity() + self.deliveries.capacity()) * 4
+            + (self.credits.capacity() + self.source_credits.capacity()) * 4
+            + (self.deliveries.capacity() + self.links.capacity()) * 4
             + size_of::<Due>()
     }
 }
@@ -272,9 +285,10 @@ pub(crate) struct Calendar {
 }
 
 impl Calendar {
-    /// For links that take at most `extra` cycles more than one.
-    pub(super) fn new(extra: u16) -> Calendar {
-        Calendar { due: (0..soon_cycles(extra)).map(|_| Due::default()).collect(), now: 0 }
+    /// For links that take at most `extra` cycles more than one, and whose flits take at most `slowest` cycles.
+    pub(super) fn new(extra: u16, slowest: u64) -> Calendar {
+        let cycles = soon_cycles(extra).max((slowest as usize + 1).next_power_of_two());
+        Calendar { due: (0..cycles).map(|_| Due::default()).collect(), now: 0 }
     }
     #[inline(always)]
     fn slot(&self, cycle: u64) -> usize {
@@ -328,6 +342,7 @@ pub(crate) struct Awake {
     pub(super) sending: Bits,
     /// Sources whose next packet is not ready yet, by the cycle when it will be.
     pub(super) far: BinaryHeap<Reverse<(u64, u32)>>,
+    pub(super) slow: SlowLinks,
 }
 
 /// A packet passes a router flit by flit.

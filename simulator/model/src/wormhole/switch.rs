@@ -69,7 +69,7 @@ impl<T: Route, F: Field, const N: usize, const P: usize, const W: usize> Routers
             let router = &mut self.routers[r as usize];
             let i = router.grant(&self.scratch, o);
             let rest = self.forward(r, i);
-            if self.all.hold && rest == Rest::Here {
+            if self.all.hold && rest == Rest::Here && !self.is_slow(r, o) {
                 let router = &mut self.routers[r as usize];
                 let out = router.input(i).out.into();
                 router.ready.clear(i);
@@ -131,15 +131,9 @@ impl<T: Route, F: Field, const N: usize, const P: usize, const W: usize> Routers
         } else {
             router.ready.clear(i);
         }
-        match near.wire {
-            Wire::Router => {
-                self.calendar.after(GRANT_TO_CREDIT + usize::from(near.extra)).credits.push(near.peer + v);
-            }
-            Wire::Away => {
-                let due = now + GRANT_TO_CREDIT as u64 + u64::from(near.extra);
-                self.outgoing.push((near.part, due, Message::Credit(near.peer + v)));
-            }
-            _ => self.calendar.after(GRANT_TO_SOURCE_CREDIT).source_credits.push(near.peer * self.vcs + v),
+        self.give_back(&near, v);
+        if self.all.slow.are_any() {
+            self.take_time(r, o);
         }
         if head {
             self.head_left(r, h, oc);
@@ -171,6 +165,42 @@ impl<T: Route, F: Field, const N: usize, const P: usize, const W: usize> Routers
         }
         self.counters.flit_hops += 1;
         rest
+    }
+
+    /// The room of a flit in channel `v` of a port goes back to whoever filled it.
+    #[inline(always)]
+    pub(super) fn give_back(&mut self, near: &Port, v: u32) {
+        match near.wire {
+            Wire::Router => {
+                self.calendar.after(GRANT_TO_CREDIT + usize::from(near.extra)).credits.push(near.peer + v);
+            }
+            Wire::Away => {
+                let due = self.calendar.now + GRANT_TO_CREDIT as u64 + u64::from(near.extra);
+                self.outgoing.push((near.part, due, Message::Credit(near.peer + v)));
+            }
+            _ => self.calendar.after(GRANT_TO_SOURCE_CREDIT).source_credits.push(near.peer * self.vcs + v),
+        }
+    }
+
+    /// The link of port `o` is a slow one.
+    #[inline(always)]
+    fn is_slow(&self, r: u32, o: u32) -> bool {
+        self.all.slow.are_any() && self.all.slow.has(r as usize * P + o as usize)
+    }
+
+    /// A flit leaves by port `o`, whose link may be a slow one.
+    #[cold]
+    fn take_time(&mut self, r: u32, o: u32) {
+        if !self.is_slow(r, o) {
+            return;
+        }
+        let span = self.all.slow.span(r as usize * P + o as usize, 1);
+        if span > 1 {
+            let router = &mut self.routers[r as usize];
+            router.out_busy |= 1 << o;
+            router.own.slow |= 1 << o;
+            self.calendar.after(span).links.push(r << Self::ROUTER | o << Self::PORT);
+        }
     }
 
     /// The tail of the first packet of input channel `i` passes the switch: its output channel is free, the next packet

@@ -2,7 +2,7 @@
 //! cycle.
 
 use super::generic::net::{Far, Packet};
-use super::generic::{Parameters, REMEMBERED};
+use super::generic::{Change, Net, Parameters, REMEMBERED};
 use super::{Received, Sent};
 use std::collections::VecDeque;
 
@@ -26,6 +26,8 @@ struct Input {
     flits: VecDeque<Flit>,
     state: State,
     pointer: usize,
+    /// The tail of a packet that was lost has not come.
+    vanishing: bool,
 }
 
 struct Output {
@@ -43,6 +45,10 @@ struct Port {
     holds: Option<usize>,
     /// As an output: some packet holds it.
     held: bool,
+    /// As an output: cycle from which its link has time for a flit, and what the last one left of a cycle, in parts per
+    /// million of a flit per cycle.
+    free_from: u64,
+    rest: u64,
 }
 
 #[derive(Default)]
@@ -73,9 +79,18 @@ fn turn(asking: &[usize], pointer: usize) -> Option<usize> {
 
 /// When every packet is received, if packets hold the switch or not.
 pub fn run(p: &Parameters, hold: bool, sent: &[Sent], cycle: u64) -> Vec<Received> {
+    run_with_changes(p, hold, sent, cycle).0
+}
+
+/// Also the packets that are lost, and when.
+pub fn run_with_changes(p: &Parameters, hold: bool, sent: &[Sent], cycle: u64) -> (Vec<Received>, Vec<(usize, u64)>) {
     let mut world = World::new(p, hold, sent, cycle);
-    while world.received.len() < sent.len() {
+    while world.received.len() + world.lost.len() < sent.len() {
         assert!(world.now < 10_000_000, "the oracle does not finish");
+        while world.closing.is_none() && p.changes.get(world.changed).is_some_and(|next| next.cycle <= world.now) {
+            world.close();
+            world.reopen(world.now * cycle);
+        }
         world.updates();
         for e in 0..world.sources.len() {
             world.send(e);
@@ -84,14 +99,21 @@ pub fn run(p: &Parameters, hold: bool, sent: &[Sent], cycle: u64) -> Vec<Receive
             world.decide(r);
         }
         world.remember();
+        world.reopen(world.now * cycle + 1);
         world.now += 1;
     }
     world.received.sort();
-    world.received
+    world.lost.sort();
+    (world.received, world.lost)
 }
 
 struct World<'a> {
     p: &'a Parameters,
+    /// The network as it is now, and how often it has changed.
+    net: &'a dyn Net,
+    changed: usize,
+    closing: Option<&'a Change>,
+    lost: Vec<(usize, u64)>,
     hold: bool,
     sent: &'a [Sent],
     cycle: u64,
@@ -108,10 +130,10 @@ struct World<'a> {
     before: VecDeque<Vec<Vec<i64>>>,
 }
 
-impl World<'_> {
-    fn new<'a>(p: &'a Parameters, hold: bool, sent: &'a [Sent], cycle: u64) -> World<'a> {
+impl<'a> World<'a> {
+    fn new(p: &'a Parameters, hold: bool, sent: &'a [Sent], cycle: u64) -> World<'a> {
         let (ports, vcs, buffer) = (p.net.ports(), p.vcs, p.buffer as u64);
-        let input = || Input { flits: VecDeque::new(), state: State::Idle, pointer: 0 };
+        let input = || Input { flits: VecDeque::new(), state: State::Idle, pointer: 0, vanishing: false };
         let output = || Output { credits: buffer, owned: false, pointer: 0 };
         let router = |_| Router {
             inputs: (0..ports).map(|_| (0..vcs).map(|_| input()).collect()).collect(),
@@ -127,7 +149,111 @@ impl World<'_> {
         let passed = vec![0; sent.len()];
         let (coming, received, before) = (Vec::new(), Vec::new(), VecDeque::new());
         let bound = vec![vec![0; ports]; p.net.routers()];
-        World { p, hold, sent, cycle, now: 0, routers, sources, coming, received, passed, bound, before }
+        let (net, changed, closing, lost) = (&*p.net, 0, None, Vec::new());
+        World {
+            p,
+            net,
+            changed,
+            closing,
+            lost,
+            hold,
+            sent,
+            cycle,
+            now: 0,
+            routers,
+            sources,
+            coming,
+            received,
+            passed,
+            bound,
+            before,
+        }
+    }
+
+    /// The next change begins: packets that want a closed port are lost, unless their head has left.
+    fn close(&mut self) {
+        let change = &self.p.changes[self.changed];
+        (self.changed, self.closing) = (self.changed + 1, Some(change));
+        for r in 0..self.routers.len() {
+            for (port, vc) in (0..self.net.ports()).flat_map(|port| (0..self.p.vcs).map(move |vc| (port, vc))) {
+                let state = self.routers[r].inputs[port][vc].state;
+                let mut loses = false;
+                for (i, flit) in std::mem::take(&mut self.routers[r].inputs[port][vc].flits).into_iter().enumerate() {
+                    let mut gone = None;
+                    if let Some(packet) = &flit.head {
+                        // The first one has chosen.
+                        let out = match state {
+                            State::Asks(out, ..) | State::Owns(out, _) if i == 0 => out,
+                            _ => self.out(r, packet),
+                        };
+                        loses = change.closed.contains(&(r, out));
+                        gone = loses.then_some(packet.index);
+                    }
+                    if i == 0 && loses {
+                        if let State::Owns(out, ov) = state {
+                            self.routers[r].outputs[out][ov].owned = false;
+                        }
+                        self.routers[r].inputs[port][vc].state = State::Idle;
+                    }
+                    if loses {
+                        self.vanish(r, (port, vc), &flit, gone);
+                    } else {
+                        self.routers[r].inputs[port][vc].flits.push_back(flit);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Where a packet that has just come wants to go.
+    fn out(&self, r: usize, packet: &Packet) -> usize {
+        self.net.route(r, self.sent[packet.index].dst, &mut packet.clone(), self.p.vcs).0
+    }
+
+    /// A flit in an input channel vanishes as if it left, perhaps the first one of a packet.
+    fn vanish(&mut self, r: usize, (port, vc): (usize, usize), flit: &Flit, lost: Option<usize>) {
+        self.lost.extend(lost.map(|packet| (packet, self.now * self.cycle)));
+        self.routers[r].inputs[port][vc].vanishing = !flit.tail;
+        self.make_room(r, port, vc);
+    }
+
+    /// Once nothing is under way at `time`, packets take the ways of what is left.
+    fn reopen(&mut self, time: u64) {
+        let mut inputs = self.routers.iter().flat_map(|router| router.inputs.iter().flatten());
+        let here = inputs.any(|input| !input.flits.is_empty() || input.vanishing);
+        let coming = self.coming.iter().any(|(_, what)| matches!(what, Happens::Arrives { .. }));
+        let leaving = self.received.iter().any(|received| received.1 >= time);
+        if here || coming || leaving || self.sources.iter().any(|source| source.sent > 0) {
+            return;
+        }
+        let Some(change) = self.closing.take() else { return };
+        self.net = &*change.net;
+        for source in &mut self.sources {
+            let down = |i: &usize| [self.sent[*i].src, self.sent[*i].dst].iter().any(|end| change.down.contains(end));
+            let gone: Vec<usize> = source.packets.iter().copied().filter(down).collect();
+            source.packets.retain(|i| !down(i));
+            // One that is given later than the fault is lost at its time.
+            let time = |i: usize| match self.sent[i].at {
+                at if at < change.cycle * self.cycle => self.now * self.cycle,
+                at => at.div_ceil(self.cycle) * self.cycle,
+            };
+            self.lost.extend(gone.into_iter().map(|i| (i, time(i))));
+        }
+    }
+
+    fn rate(&self, r: usize, out: usize) -> u64 {
+        self.p.rates.get(&(r, out)).copied().unwrap_or(1_000_000)
+    }
+
+    /// The room of a flit in an input channel is free at the other end later.
+    fn make_room(&mut self, r: usize, port: usize, vc: usize) {
+        match self.net.far(r, port) {
+            Far::Router(router, far) => {
+                let at = self.now + 3 + self.p.link.max(self.net.delay(r, port));
+                self.coming.push((at, Happens::Credit { router, port: far, vc }));
+            }
+            Far::Endpoint(source) => self.coming.push((self.now + 2, Happens::SourceCredit { source, vc })),
+        }
     }
 
     /// Flits in the queue of an output.
@@ -136,7 +262,7 @@ impl World<'_> {
     }
 
     fn remember(&mut self) {
-        let of = |r: usize| (0..self.p.net.ports()).map(|port| self.bound[r][port] + self.used(r, port)).collect();
+        let of = |r: usize| (0..self.net.ports()).map(|port| self.bound[r][port] + self.used(r, port)).collect();
         let queues = (0..self.routers.len()).map(of).collect();
         self.before.push_front(queues);
         self.before.truncate(REMEMBERED);
@@ -158,9 +284,17 @@ impl World<'_> {
                             _ => self.before.get(ago as usize - 1).map_or(0, |cycle| cycle[r][out]),
                         };
                         let Sent { dst, flits, .. } = self.sent[packet.index];
-                        self.p.net.look(router, dst, packet, port, &queue);
-                        let out = self.p.net.route(router, dst, &mut packet.clone(), self.p.vcs).0;
+                        self.net.look(router, dst, packet, port, &queue);
+                        let out = self.net.route(router, dst, &mut packet.clone(), self.p.vcs).0;
                         self.bound[router][out] += flits as i64;
+                        if self.closing.is_some_and(|change| change.closed.contains(&(router, out))) {
+                            let lost = Some(packet.index);
+                            self.vanish(router, (port, vc), &flit, lost);
+                            continue;
+                        }
+                    } else if self.routers[router].inputs[port][vc].vanishing {
+                        self.vanish(router, (port, vc), &flit, None);
+                        continue;
                     }
                     self.routers[router].inputs[port][vc].flits.push_back(flit);
                 }
@@ -173,7 +307,7 @@ impl World<'_> {
             for input in self.routers[r].inputs.iter_mut().flatten() {
                 if let (State::Idle, Some(front)) = (input.state, input.flits.front_mut()) {
                     let packet = front.head.as_mut().expect("a head follows a tail");
-                    let (port, lowest, highest) = self.p.net.route(r, self.sent[packet.index].dst, packet, self.p.vcs);
+                    let (port, lowest, highest) = self.net.route(r, self.sent[packet.index].dst, packet, self.p.vcs);
                     input.state = State::Asks(port, lowest, highest);
                 }
             }
@@ -182,6 +316,9 @@ impl World<'_> {
 
     fn send(&mut self, e: usize) {
         let source = &mut self.sources[e];
+        if source.sent == 0 && self.closing.is_some() {
+            return;
+        }
         let Some(&i) = source.packets.front() else { return };
         let s = &self.sent[i];
         let mut head = None;
@@ -194,7 +331,7 @@ impl World<'_> {
             let Some(vc) = vc else { return };
             source.vc = vc;
             let mut packet = Packet::new(i, self.p.words[i]);
-            self.p.net.start(&mut packet, s.src, s.dst);
+            self.net.start(&mut packet, s.src, s.dst);
             head = Some(packet);
         } else if source.credits[source.vc] == 0 {
             return;
@@ -206,7 +343,7 @@ impl World<'_> {
             source.packets.pop_front();
             source.sent = 0;
         }
-        let (router, port) = self.p.net.attach(e);
+        let (router, port) = self.net.attach(e);
         let flit = Flit { packet: i, head, tail };
         self.coming.push((self.now + 2, Happens::Arrives { router, port, vc: source.vc, flit }));
     }
@@ -246,7 +383,7 @@ impl World<'_> {
             }
         }
         let mut owners = Vec::new();
-        for o in 0..self.p.net.ports() * vcs {
+        for o in 0..self.net.ports() * vcs {
             let output = &mut router.outputs[o / vcs][o % vcs];
             let asking: Vec<usize> = picked.iter().filter(|x| x.1 == o).map(|x| x.0).collect();
             let Some(i) = turn(&asking, output.pointer) else { continue };
@@ -276,7 +413,7 @@ impl World<'_> {
 
     /// Which input channels are granted the switch.
     fn switch(&mut self, r: usize) -> Vec<(usize, usize)> {
-        let (ports, vcs) = (self.p.net.ports(), self.p.vcs);
+        let (ports, vcs) = (self.net.ports(), self.p.vcs);
         let router = &mut self.routers[r];
         let mut nominated: Vec<(usize, usize, usize)> = Vec::new(); // input port, channel, output port
         for port in 0..ports {
@@ -288,7 +425,7 @@ impl World<'_> {
                     let input = &router.inputs[port][vc];
                     let State::Owns(out, ov) = input.state else { return None };
                     let able = !input.flits.is_empty() && router.outputs[out][ov].credits > 0;
-                    (able && !router.ports[out].held).then_some((vc, out))
+                    (able && !router.ports[out].held && router.ports[out].free_from <= self.now).then_some((vc, out))
                 })
                 .collect();
             let outs: Vec<usize> = ready.iter().map(|x| x.1).collect();
@@ -312,9 +449,10 @@ impl World<'_> {
 
     /// The flit at the front of an input channel passes the switch.
     fn pass(&mut self, r: usize, port: usize, vc: usize) {
+        let State::Owns(out, ov) = self.routers[r].inputs[port][vc].state else { panic!("a flit without a channel") };
+        let rate = self.rate(r, out);
         let router = &mut self.routers[r];
         let input = &mut router.inputs[port][vc];
-        let State::Owns(out, ov) = input.state else { panic!("a flit passes without a channel") };
         let flit = input.flits.pop_front().unwrap();
         self.bound[r][out] -= 1;
         let output = &mut router.outputs[out][ov];
@@ -323,19 +461,16 @@ impl World<'_> {
             output.owned = false;
             input.state = State::Idle;
         }
-        let holds = self.hold && !flit.tail && !input.flits.is_empty();
+        let holds = self.hold && !flit.tail && !input.flits.is_empty() && rate == 1_000_000;
         router.ports[port].holds = holds.then_some(vc);
-        router.ports[out].held = holds;
-        match self.p.net.far(r, port) {
-            Far::Router(router, far) => {
-                let at = self.now + 3 + self.p.link.max(self.p.net.delay(r, port));
-                self.coming.push((at, Happens::Credit { router, port: far, vc }));
-            }
-            Far::Endpoint(source) => self.coming.push((self.now + 2, Happens::SourceCredit { source, vc })),
-        }
-        match self.p.net.far(r, out) {
+        let link = &mut router.ports[out];
+        link.held = holds;
+        link.free_from = self.now + (1_000_000 + link.rest) / rate;
+        link.rest = (1_000_000 + link.rest) % rate;
+        self.make_room(r, port, vc);
+        match self.net.far(r, out) {
             Far::Router(router, port) => {
-                let at = self.now + 2 + self.p.link.max(self.p.net.delay(r, out));
+                let at = self.now + 2 + self.p.link.max(self.net.delay(r, out));
                 self.coming.push((at, Happens::Arrives { router, port, vc: ov, flit }));
             }
             Far::Endpoint(_) => {

@@ -54,8 +54,6 @@ fn faults_of_generic_routers_leave_a_graph_of_any_network() {
         (format!("{torus}fault = \"node 9,9 down\""), "fault", "they are called (0,0) to (3,3)"),
         (format!("{torus}fault = \"node 1,1 down @2\""), "fault", "write it such as @2us"),
         (format!("{torus}fault = \"node 9,1 down @2us\""), "fault", "there is no router `9,1`"),
-        (format!("{torus}fault = \"node 1,1 down @2us\"\nthreads = 2"), "threads", "give 1"),
-        (format!("{torus}fault = \"node 1,1 down @2us\"\nswitching = \"wormhole\""), "switching", "use that"),
         (format!("{torus}fault = \"90% links down @2us\""), "fault", "pairs of endpoints have no way"),
         (format!("{torus}fault = \"node 1,1 down @2us\"\nrouting = \"dor\""), "routing", "use updown, minimal"),
         (format!("{torus}fault = \"node 1,1 rate=50% @2us\""), "fault", "leave the time out"),
@@ -63,7 +61,6 @@ fn faults_of_generic_routers_leave_a_graph_of_any_network() {
         (format!("{torus}fault = \"link 1,1 +X rate=0.5%\""), "fault", "from 1% to 100%"),
         (format!("{torus}fault = \"link 1,1 +X rate=10M\""), "fault", "a share of one from 1%"),
         (format!("{torus}fault = \"link 1,1 rate=10%\""), "fault", "write 'link ROUTER ROUTER down'"),
-        (format!("{torus}fault = \"rate=10%\"\nswitching = \"wormhole\""), "switching", "use that"),
         (
             format!("{torus}fault = \"rate=1%\"\nlength = \"1000\"\nbuffer = 1000"),
             "length",
