@@ -15,6 +15,8 @@ pub(crate) struct Hot {
     pub(crate) routers: u16,
     /// Channel 0 of the output port it wants at its router.
     pub(crate) out: u16,
+    /// Cycles that all of its flits took to come by the last link, or would have taken with nothing before them.
+    pub(crate) came: u16,
     /// Channels it may use there, as a mask; at its source the lower half of its number among that source's.
     pub(crate) allowed: u32,
 }
@@ -36,13 +38,14 @@ impl Packed for Hot {
         self.flits.pack(out);
         self.routers.pack(out);
         self.out.pack(out);
+        self.came.pack(out);
         self.allowed.pack(out);
     }
     fn unpack(from: &mut &[u8]) -> Option<Hot> {
         let route = RouteState { lo: u64::unpack(from)?, hi: u64::unpack(from)? };
         let (flits, routers) = (u16::unpack(from)?, u16::unpack(from)?);
-        let (out, allowed) = (u16::unpack(from)?, u32::unpack(from)?);
-        Some(Hot { route, next: PacketHandle::NONE, flits, routers, out, allowed })
+        let (out, came, allowed) = (u16::unpack(from)?, u16::unpack(from)?, u32::unpack(from)?);
+        Some(Hot { route, next: PacketHandle::NONE, flits, routers, out, came, allowed })
     }
 }
 
@@ -72,7 +75,8 @@ impl Pool {
     #[inline]
     pub(crate) fn insert(&mut self, p: &Injection, route: RouteState, number: u64) -> PacketHandle {
         let allowed = number as u32;
-        let hot = Hot { route, next: PacketHandle::NONE, flits: p.flits, routers: 0, out: 0, allowed };
+        let (flits, next) = (p.flits, PacketHandle::NONE);
+        let hot = Hot { route, next, flits, routers: 0, out: 0, came: flits, allowed };
         self.put(hot, Cold { at: p.at, tag: p.tag, src: p.src, dst: p.dst })
     }
     /// Stores a packet that another pool held.

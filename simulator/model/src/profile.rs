@@ -75,6 +75,8 @@ pub struct LinkRate {
     pub to: (u32, u8),
     /// Flits per cycle, in parts per million: 10,000 to 1,000,000.
     pub ppm: u32,
+    /// It has this rate from then on, in picoseconds; 0 is the beginning.
+    pub since: Tick,
 }
 
 /// What a network of `generic` routers has beside its topology.

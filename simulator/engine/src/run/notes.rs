@@ -3,7 +3,7 @@
 use super::Experiment;
 use angara_model::topology::{Comparison, End};
 use angara_model::{Generic, Profile, Setup, Switching, Topology};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Cycles from a grant until the credits of the packet are back, besides those of the link in both directions: the head
 /// arrives 2 cycles after it left the link, asks for the switch a cycle later, and its credits take 3.
@@ -24,13 +24,16 @@ pub fn of(experiment: &Experiment) -> Vec<String> {
 /// What loads of links that are slower than others mean.
 fn slow_links(experiment: &Experiment) -> Option<String> {
     let Setup { shape, faults, .. } = &experiment.network;
-    // The last word on a link counts.
-    let rates: BTreeMap<(u32, u8), u32> = shape.rates(faults).ok()?.iter().map(|link| (link.from, link.ppm)).collect();
-    let (&(router, port), &ppm) = rates.iter().filter(|(_, ppm)| **ppm < 1_000_000).min_by_key(|(_, ppm)| **ppm)?;
-    let slow = rates.values().filter(|ppm| **ppm < 1_000_000).count();
-    let links = if slow == 1 { "1 link is".into() } else { format!("{slow} links are") };
+    // The last word on a link and time counts.
+    let rates: BTreeMap<((u32, u8), u64), u32> =
+        shape.rates(faults).ok()?.iter().map(|link| ((link.from, link.since), link.ppm)).collect();
+    let slow = || rates.iter().filter(|(_, ppm)| **ppm < 1_000_000);
+    let (&((router, port), _), &ppm) = slow().min_by_key(|(_, ppm)| **ppm)?;
+    let count = slow().map(|((link, _), _)| link).collect::<BTreeSet<_>>().len();
+    let links = if count == 1 { "1 link is".into() } else { format!("{count} links are") };
+    let [at_times, then] = if rates.keys().any(|(_, since)| *since > 0) { [" at times", " then"] } else { [""; 2] };
     Some(format!(
-        "{links} slower than the others: loads count flits, and {} {} is full at {} flits per cycle",
+        "{links}{at_times} slower than the others: loads count flits, and {} {} is full at {} flits per cycle{then}",
         shape.router_name(router),
         shape.port_name(port),
         f64::from(ppm) / 1e6
@@ -166,6 +169,10 @@ mod tests {
             ["1 link is slower than the others: loads count flits, and (0,0) +X is full at 0.25 flits per cycle"];
         assert_eq!(notes(&format!("{slow}]")), expected);
         assert_eq!(notes(&format!("{slow}, \"node 3,3 down @2us\"]")), expected);
+        let at_times = "2 links are at times slower than the others: loads count flits, and (0,0) +X is full at 0.1 flits \
+                        per cycle then";
+        let more = "\"link 0,0 +X rate=10% @1us\", \"link 0,0 +X rate=100% @2us\", \"link 1,1 +X rate=50% @1us\"]";
+        assert_eq!(notes(&format!("{slow}, {more}")), [at_times]);
     }
 
     #[test]

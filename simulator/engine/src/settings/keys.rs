@@ -178,7 +178,7 @@ macro_rules! settings {
         #[arg(long, value_name = "PROBE")]
         #[serde(deserialize_with = "text")]
         probe: Probe,
-        /// What fails, may be repeated: 'link 0,0,0 +X down', 'node 1,0,0 down', also later: '… @2us'; with angara 'link 0,0 +X corrupt=1%'; with generic on any network, by the names of its routers, 'link A B down', 'link A B rate=25%', and '2% links down' drawn by the seed
+        /// What fails, may be repeated: 'link 0,0,0 +X down', 'node 1,0,0 down'; with angara 'link 0,0 +X corrupt=1%'; with generic on any network, by the names of its routers, 'link A B down', 'link A B rate=25%', and '2% links down' drawn by the seed; each also later: '… @2us'
         #[arg(long, value_name = "FAULT")]
         #[serde(deserialize_with = "list")]
         fault: Vec<String>,

@@ -61,6 +61,9 @@ impl<T: Route, F: Field, const N: usize, const P: usize, const W: usize, const A
     /// A window, or what of it is before the end.
     fn run(&mut self, first: u64, end: u64) {
         let mut last = end.min(first + WINDOW - 1);
+        if let Some(change) = self.all.slow.until(first) {
+            last = last.min(change - 1);
+        }
         if self.changes.drains() || self.changes.next_cycle().is_some_and(|cycle| cycle <= last) {
             // Cycle by cycle.
             (self.calendar.now, last) = (first, first);

@@ -50,7 +50,8 @@ impl<T: Route, F: Field, const N: usize, const P: usize, const W: usize, const A
             let reach = (slowest.max(p.packet_flits_max.into()) + EJECT_TO_CREDIT + 1).max(REACH_MIN);
             let block_shift = per_block.trailing_zeros() + Self::ROUTER;
             let calendar = Calendar::new(reach, longest(topology, p.link), blocks.len(), block_shift);
-            let slow = SlowLinks::new(rates, Range::of(range.cuts, range.part, topology.routers()).start, count, P);
+            let first = Range::of(range.cuts, range.part, topology.routers()).start;
+            let slow = SlowLinks::new(rates, p.cycle, first, count, P);
             (calendar, Blocks { blocks, slow, ..Blocks::default() })
         })
     }
@@ -249,7 +250,7 @@ impl<T: Route, F: Field, const N: usize, const P: usize, const W: usize, const A
         let hot = &self.pool.hot[packet.index()];
         // One that adapts may leave anywhere.
         let out = (!A).then(|| place(i & !(N as u32 - 1) | u32::from(hot.out)));
-        let wait = self.all.slow.wait(place(i), out, hot.flits);
+        let wait = self.all.slow.wait(hot.came, out, hot.flits);
         if wait > 0 {
             self.calendar.later(wait, i).held_back.push((i, packet));
         }

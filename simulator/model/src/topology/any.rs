@@ -107,8 +107,8 @@ macro_rules! topologies {
                 };
                 Graph::left(shared, &self.to_string(), faults, seed).map(AnyTopology::Graph)
             }
-            /// Rates of links that are slower than others: `link 0,0 0,1 rate=25%`, `node 0,0 rate=50%`, `rate=10%`. The
-            /// last word on a link counts. What goes down under way is passed over.
+            /// Rates of links that are slower than others: `link 0,0 0,1 rate=25%`, `node 0,0 rate=50%`, `rate=10% @2us`.
+            /// The last word on a link counts. What goes down under way is passed over.
             ///
             /// # Errors
             /// A text that is no such rate, or a link that is not there.

@@ -30,6 +30,7 @@ impl<T: Route, F: Field, const N: usize, const P: usize, const W: usize> Cycles<
         if self.alone {
             self.change();
         }
+        self.all.slow.until(first);
         self.step();
         if self.changes.drains() {
             self.reopen_if_empty();

@@ -23,7 +23,8 @@ impl<T: Route, F: Field, const N: usize, const P: usize, const W: usize> Routers
             |channel| Source { queue: Queue::EMPTY, sequence: 0, channel, left: 0, last_vc: p.vcs - 1, blocked: false };
         Routers::idle(topology, (p, seed, range), (InVc::IDLE, output), source, |topology, count, sources| {
             let (awake, sending) = (Bits::new(count), Bits::new(sources.len()));
-            let slow = SlowLinks::new(rates, Range::of(range.cuts, range.part, topology.routers()).start, count, P);
+            let first = Range::of(range.cuts, range.part, topology.routers()).start;
+            let slow = SlowLinks::new(rates, p.cycle, first, count, P);
             let calendar = Calendar::new(longest(topology, p.link), longest_span(rates, 1));
             (calendar, Awake { hold, awake, sending, far: BinaryHeap::new(), slow })
         })
@@ -137,7 +138,7 @@ impl<T: Route, F: Field, const N: usize, const P: usize, const W: usize> Routers
         }
         for (channel, packet) in due.arrivals.drain(..) {
             if packet.is_some() {
-                self.decide(channel >> Self::ROUTER, channel % N as u32 >> Self::PORT, packet);
+                self.decide(channel >> Self::ROUTER, (channel % N as u32) >> Self::PORT, packet);
             }
             self.line_up(channel, packet);
         }

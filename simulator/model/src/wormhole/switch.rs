@@ -24,7 +24,7 @@ impl<F: Field, const N: usize, const P: usize, const W: usize> Router<InVc<F>, H
         } else {
             self.own.held.clear(i);
             self.in_busy &= !p;
-            self.out_busy &= !o;
+            self.out_busy = self.out_busy & !o | self.own.slow;
         }
     }
 }
@@ -91,9 +91,9 @@ impl<T: Route, F: Field, const N: usize, const P: usize, const W: usize> Routers
             router.hold(i, out, false);
             return;
         }
-        let rest = self.forward(r, i);
+        let keeps = self.forward(r, i) == Rest::Here && !self.is_slow(r, out >> Self::PORT);
         let router = &mut self.routers[r as usize];
-        if rest == Rest::Here {
+        if keeps {
             router.ready.clear(i);
         } else {
             router.hold(i, out, false);

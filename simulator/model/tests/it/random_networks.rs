@@ -158,6 +158,7 @@ fn parameters_of(net: Box<dyn oracle::generic::Net>, config: &Setup, sent: &[Sen
         ends: g.ends,
         words,
         rates: Default::default(),
+        rates_later: Vec::new(),
         changes: Vec::new(),
     }
 }

@@ -47,6 +47,8 @@ pub struct Parameters {
     pub words: Vec<u64>,
     /// Flits per cycle of the links that begin at a router and port, in parts per million; 1 of the others.
     pub rates: BTreeMap<(usize, usize), u64>,
+    /// Those that they have from a cycle on, in order of time.
+    pub rates_later: Vec<(u64, (usize, usize), u64)>,
     /// In order of time.
     pub changes: Vec<Change>,
 }
@@ -121,6 +123,8 @@ struct World<'a> {
     changed: usize,
     closing: Option<&'a Change>,
     lost: Vec<(usize, u64)>,
+    /// Of links that have one now.
+    rates: BTreeMap<(usize, usize), u64>,
     sent: &'a [Sent],
     /// Picoseconds of a cycle.
     cycle: u64,
@@ -149,6 +153,10 @@ pub fn run_with_changes(p: &Parameters, sent: &[Sent], cycle: u64) -> (Vec<Recei
         while world.closing.is_none() && p.changes.get(world.changed).is_some_and(|next| next.cycle <= world.now) {
             world.close();
             world.reopen(world.now * cycle);
+        }
+        for &(_, (r, port), ppm) in p.rates_later.iter().filter(|later| later.0 == world.now) {
+            world.rates.insert((r, port), ppm);
+            world.state[r][port].rest = 0;
         }
         world.hear();
         if world.closing.is_none() {
@@ -187,6 +195,7 @@ impl<'a> World<'a> {
             changed: 0,
             closing: None,
             lost: Vec::new(),
+            rates: p.rates.clone(),
             sent,
             cycle,
             now: 0,
@@ -323,16 +332,12 @@ impl<'a> World<'a> {
         self.net.look(router, dst, &mut packet, port, &queue);
         let out = self.net.route(router, dst, &mut packet.clone(), self.p.vcs).0;
         self.bound[router][out] += flits as i64;
-        let came = match self.net.far(router, port) {
-            Far::Router(r, p) => self.rate(r, p),
-            Far::Endpoint(_) => 1_000_000,
-        };
-        // A packet that may still choose is prepared for a link without rate.
+        // A packet that may still choose is prepared for a link without rate, and so is any where rates change.
         let leaves = match self.net.options(router, dst, &mut packet.clone(), self.p.vcs) {
-            Some(_) => 1_000_000,
-            None => self.rate(router, out),
+            None if self.p.rates_later.is_empty() => self.rate(router, out),
+            _ => 1_000_000,
         };
-        let ready = self.now + cycles(flits, came).saturating_sub(cycles(flits, leaves));
+        let ready = self.now + packet.came.saturating_sub(cycles(flits, leaves));
         if ready == self.now && self.is_closed(router, &packet) {
             return self.lose(router, (port, vc), &packet);
         }
@@ -340,7 +345,7 @@ impl<'a> World<'a> {
     }
 
     fn rate(&self, r: usize, out: usize) -> u64 {
-        self.p.rates.get(&(r, out)).copied().unwrap_or(1_000_000)
+        self.rates.get(&(r, out)).copied().unwrap_or(1_000_000)
     }
 
     /// Phase 2: sources.
@@ -472,7 +477,7 @@ impl<'a> World<'a> {
     fn leave(&mut self, r: usize, (port, vc): (usize, usize), out: usize) {
         let now = self.now;
         let input = &mut self.inputs[r][port][vc];
-        let packet = input.packets.pop_front().unwrap().1;
+        let mut packet = input.packets.pop_front().unwrap().1;
         let flits = self.sent[packet.index].flits;
         self.bound[r][out] -= flits as i64;
         let (_, ov) = input.output.take().unwrap();
@@ -480,6 +485,7 @@ impl<'a> World<'a> {
         input.asks_from = now + flits;
         self.state[r][port].in_busy_until = now + flits;
         let ppm = self.rate(r, out);
+        packet.came = cycles(flits, ppm);
         let time = flits * 1_000_000 + self.state[r][out].rest;
         self.state[r][out].rest = time % ppm;
         self.state[r][out].out_busy_until = now + time / ppm;

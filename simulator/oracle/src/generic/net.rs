@@ -15,6 +15,8 @@ pub struct Packet {
     /// The upper 14 bits of its first word.
     lot: u64,
     pub(crate) routers: u64,
+    /// Cycles of its flits at the rate of the link by which it came; 0 from its source.
+    pub(crate) came: u64,
     /// In a graph: a router to pass first, and whether a link down was taken.
     pub(crate) via: Option<usize>,
     pub(crate) down: bool,
@@ -32,6 +34,7 @@ impl Packet {
             word,
             lot: word >> 50,
             routers: 0,
+            came: 0,
             via: None,
             down: false,
             undecided: false,

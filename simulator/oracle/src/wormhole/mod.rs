@@ -4,7 +4,7 @@
 use super::generic::net::{Far, Packet};
 use super::generic::{Change, Net, Parameters, REMEMBERED};
 use super::{Received, Sent};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// A flit; the head has the packet's route with it.
 struct Flit {
@@ -91,6 +91,10 @@ pub fn run_with_changes(p: &Parameters, hold: bool, sent: &[Sent], cycle: u64) -
             world.close();
             world.reopen(world.now * cycle);
         }
+        for &(_, (r, port), ppm) in p.rates_later.iter().filter(|later| later.0 == world.now) {
+            world.rates.insert((r, port), ppm);
+            world.routers[r].ports[port].rest = 0;
+        }
         world.updates();
         for e in 0..world.sources.len() {
             world.send(e);
@@ -114,6 +118,8 @@ struct World<'a> {
     changed: usize,
     closing: Option<&'a Change>,
     lost: Vec<(usize, u64)>,
+    /// Of links that have one now.
+    rates: BTreeMap<(usize, usize), u64>,
     hold: bool,
     sent: &'a [Sent],
     cycle: u64,
@@ -156,6 +162,7 @@ impl<'a> World<'a> {
             changed,
             closing,
             lost,
+            rates: p.rates.clone(),
             hold,
             sent,
             cycle,
@@ -242,7 +249,7 @@ impl<'a> World<'a> {
     }
 
     fn rate(&self, r: usize, out: usize) -> u64 {
-        self.p.rates.get(&(r, out)).copied().unwrap_or(1_000_000)
+        self.rates.get(&(r, out)).copied().unwrap_or(1_000_000)
     }
 
     /// The room of a flit in an input channel is free at the other end later.

@@ -126,29 +126,34 @@ pub(in crate::topology) fn is_rate(text: &str) -> bool {
 
 /// What goes down under way, without its time, and when, in picoseconds.
 pub(in crate::topology) fn later(text: &str) -> Option<Result<(&str, u64), TopologyError>> {
-    let (fault, delay) = text.split_once('@').filter(|_| !is_rate(text))?;
+    (text.contains('@') && !is_rate(text)).then(|| timed(text))
+}
+
+/// A fault without its time, and that in picoseconds: 0 without one.
+fn timed(text: &str) -> Result<(&str, u64), TopologyError> {
+    let Some((fault, delay)) = text.split_once('@') else { return Ok((text, 0)) };
     let why = || format!("`@{delay}` is not a time; write it such as @2us (ns, us, ms or s)");
     let at = units::time(delay.trim()).ok_or_else(|| TopologyError { text: text.into(), why: why() });
-    Some(at.map(|at| (fault.trim_end(), at)))
+    Ok((fault.trim_end(), at?))
 }
 
 /// Rates of links as people write them, each of one direction: `link 0,0 0,1 rate=25%`, `node 0,0 rate=50%` for those that
-/// begin or end there, `rate=10%` for every link between routers. What goes down under way is left to [`later`].
+/// begin or end there, `rate=10%` for every link between routers, each from the beginning or from a time on (`… @2us`).
+/// What goes down under way is left to [`later`].
 pub(in crate::topology) fn rates(topology: &dyn Topology, texts: &[String]) -> Result<Vec<LinkRate>, TopologyError> {
     let mut all = topology.rates();
     let names = if texts.is_empty() { None } else { Some(Names::new(topology)) };
     let texts = texts.iter().filter(|text| later(text).is_none());
     for (text, names) in texts.zip(names.iter().cycle()) {
         let refuse = |why: String| TopologyError { text: text.clone(), why };
-        let words: Vec<&str> = text.split_whitespace().collect();
+        let (fault, since) = timed(text)?;
+        let words: Vec<&str> = fault.split_whitespace().collect();
         if words.last() == Some(&"down") {
             return Err(refuse("what is down from the beginning belongs to the shape; give it to with_faults".into()));
         }
         let Some((rate, place)) = words.split_last().and_then(|(last, rest)| Some((last.strip_prefix("rate=")?, rest)))
         else {
-            let timed = is_rate(text) && words.last().is_some_and(|word| word.starts_with('@'));
-            let why = "links of router generic have their rates from the beginning; leave the time out";
-            return Err(refuse(if timed { why } else { FORMS }.into()));
+            return Err(refuse(FORMS.into()));
         };
         let ppm = contract::rate(rate).map_err(refuse)?;
         let routers = 0..topology.routers() as u32;
@@ -164,7 +169,7 @@ pub(in crate::topology) fn rates(topology: &dyn Topology, texts: &[String]) -> R
         };
         for from in links {
             if let End::Router { router, port } = topology.output(from.0, from.1) {
-                all.push(LinkRate { from, to: (router, port), ppm });
+                all.push(LinkRate { from, to: (router, port), ppm, since });
             }
         }
     }

@@ -86,6 +86,8 @@ fn a_file_says_rates_and_faults_change_them() {
     assert_eq!(rates(&g, &["link a c rate=10%"])[6..], [(0, 2, 100_000)]);
     assert_eq!(rates(&g, &["node c rate=100%"])[6..].len(), 4);
     assert_eq!(rates(&g, &["rate=33.3333%"])[6..].len(), 8);
+    let later = g.rates(&["link a c rate=10% @2us".into()]).unwrap();
+    assert_eq!((later[6].from, later[6].ppm, later[6].since, later[5].since), ((0, 2), 100_000, 2_000_000, 0));
     assert_ne!(g, graph("terminals 1\na b x2 26%\nb c 3 50%\nc a"));
     let left = g.with_faults(&["link a b down".into()], 1).unwrap();
     assert_eq!(rates(&left, &[]), [(1, 2, 500_000), (2, 0, 500_000)]);

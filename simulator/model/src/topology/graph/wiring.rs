@@ -95,7 +95,7 @@ impl Wiring {
             of[b].push(Link { to: from, port: ports[0], delay: delays[1], out: ports[1] });
             if ppm < FULL_RATE {
                 let ends = [(from, ports[0]), (to, ports[1])];
-                rates.extend([[0, 1], [1, 0]].map(|[a, b]| LinkRate { from: ends[a], to: ends[b], ppm }));
+                rates.extend([[0, 1], [1, 0]].map(|[a, b]| LinkRate { from: ends[a], to: ends[b], ppm, since: 0 }));
             }
         }
         let all: u64 = draft.terminals.iter().map(|&n| u64::from(n)).sum();

@@ -94,21 +94,32 @@ proptest! {
     }
 }
 
-/// Rates of some links of a network, by `seed`, and the same in the model's words.
-fn rates(shape: &AnyTopology, seed: u64) -> (BTreeMap<(usize, usize), u64>, Vec<String>) {
+/// Rates of links from the beginning, and later ones with their cycles.
+type Rates = (BTreeMap<(usize, usize), u64>, Vec<(u64, (usize, usize), u64)>);
+
+/// Rates of some links of a network, by `seed`, and the same in the model's words; some come `later`.
+fn rates(shape: &AnyTopology, seed: u64, later: bool) -> (Rates, Vec<String>) {
     let places = (0..shape.routers()).flat_map(|r| (0..shape.ports()).map(move |p| (r, p)));
     let leads = |&(r, p): &(usize, usize)| matches!(shape.output(r as u32, p as u8), topology::End::Router { .. });
     let directions: Vec<(usize, usize)> = places.filter(leads).collect();
     let r = |n: u64, below_: u64| below(mix(seed ^ mix(n)), below_) as usize;
-    let (mut all, mut texts) = (BTreeMap::new(), Vec::new());
-    for i in 0..r(1, 8).min(directions.len()) {
+    let (mut all, mut changes, mut texts) = (BTreeMap::new(), Vec::new(), Vec::new());
+    for i in 0..r(1, 8).min(directions.len()) * (1 + 2 * usize::from(later)) {
         let (router, port) = directions[r(10 + i as u64, directions.len() as u64)];
         let ppm = [10_000, 100_000, 250_000, 333_333, 500_000, 700_000, 999_999, 1_000_000][r(50 + i as u64, 8)];
         let (router_name, port_name) = (shape.router_name(router as u32), shape.port_name(port as u8));
-        texts.push(format!("link {router_name} {port_name} rate={ppm}ppm"));
-        all.insert((router, port), ppm);
+        let text = format!("link {router_name} {port_name} rate={ppm}ppm");
+        let cycle = r(200 + i as u64, 400) as u64;
+        if later && cycle > 0 && r(300 + i as u64, 3) > 0 {
+            texts.push(format!("{text} @{cycle}ns"));
+            changes.push((cycle, (router, port), ppm));
+        } else {
+            texts.push(text);
+            all.insert((router, port), ppm);
+        }
     }
-    (all, texts)
+    changes.sort_by_key(|change| change.0);
+    ((all, changes), texts)
 }
 
 proptest! {
@@ -125,6 +136,7 @@ proptest! {
         load in 1u64..12,
         hot in any::<bool>(),
         threads in 1usize..4,
+        later in any::<bool>(),
         seed in any::<u64>(),
     ) {
         let shape = match shape.with_routing(topology::Routing::Adaptive) {
@@ -137,7 +149,7 @@ proptest! {
         } else {
             oracle::generic::read(&shape.to_string())
         };
-        let (rates, texts) = rates(&shape, seed);
+        let ((rates, rates_later), texts) = rates(&shape, seed, later);
         let least = shape.classes().count() + if shape.routing() == topology::Routing::Adaptive { 1 } else { 0 };
         let vcs = least.max(2 * half_vcs as u32) as u8;
         prop_assume!(vcs <= VCS_MAX);
@@ -155,7 +167,7 @@ proptest! {
         let lengths: Vec<u64> = (1..=longest).collect();
         let endpoints = shape.endpoints() as u64;
         let sent = traffic(seed, endpoints, 40 * endpoints.min(20), &lengths, longest * 1000 * 6 / load, hot);
-        let p = oracle::generic::Parameters { rates, ..parameters_of(net, &config, &sent) };
+        let p = oracle::generic::Parameters { rates, rates_later, ..parameters_of(net, &config, &sent) };
         let want = match wormhole {
             None => oracle::generic::run(&p, &sent, 1000),
             Some(hold) => oracle::wormhole::run(&p, hold, &sent, 1000),
@@ -175,7 +187,7 @@ proptest! {
         half_vcs in half_vcs(),
         longest in prop::sample::select(vec![1u64, 2, 5, 16]),
         spare in 0u16..12,
-        slow in any::<bool>(),
+        (slow, later) in any::<(bool, bool)>(),
         wormhole in prop::sample::select(vec![None, Some(false), Some(true)]),
         load in 1u64..12,
         // With few, the last packet that is under way is often a lost one.
@@ -216,7 +228,7 @@ proptest! {
             let Some(net) = left::of(whole(), &open, &down, way) else { return Ok(()) };
             changes.push(oracle::generic::Change { cycle, net, closed, down: ends });
         }
-        let (rates, slower) = if slow { rates(&shape, seed) } else { Default::default() };
+        let ((rates, rates_later), slower) = if slow { rates(&shape, seed, later) } else { Default::default() };
         texts.extend(slower);
         let Ok(later) = first.left_later(&texts, seed) else { return Ok(()) };
         let classes = later.iter().map(|(_, left)| left.classes().count()).chain([first.classes().count()]).max();
@@ -241,7 +253,7 @@ proptest! {
             downs.next().is_some_and(|change| s.at >= change.cycle * 1000)
         };
         let (sent, dropped): (Vec<Sent>, Vec<Sent>) = sent.into_iter().partition(|s| !late(s));
-        let mut p = oracle::generic::Parameters { rates, changes, ..parameters_of(net, &config, &sent) };
+        let mut p = oracle::generic::Parameters { rates, rates_later, changes, ..parameters_of(net, &config, &sent) };
         p.words.resize(sent.len() + dropped.len(), 0);
         let sent: Vec<Sent> = sent.into_iter().chain(dropped).collect();
         let (received, dropped) = match wormhole {
