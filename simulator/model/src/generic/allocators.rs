@@ -96,18 +96,22 @@ impl<T: Route, F: Field, const N: usize, const P: usize, const W: usize, const A
         let oc = input.out as u32;
         let ov = oc & ((1 << Self::PORT) - 1);
         router.ready.clear(i);
-        router.output(oc).credits -= flits;
+        let output = router.output(oc);
+        output.credits -= flits;
         let base = r << Self::ROUTER;
-        if self.all.slow.are_any() && self.leaves_slowly(h, base | i, base | oc) {
-            // It is on its way.
+        let slow = self.all.slow.are_any() && {
+            let place = r as usize * P + o as usize;
+            self.pool.hot[h.index()].came = self.all.slow.nominal(place, flits);
+            self.all.slow.has(place)
+        };
+        if slow {
+            self.leave_slowly(base | i, base | oc, flits);
         } else if streams {
-            let router = &mut self.routers[r as usize];
             router.in_busy |= 1 << p;
             router.out_busy |= 1 << o;
             self.calendar.later(flits as usize, base).tails.push(base | i);
         } else {
-            let router = &mut self.routers[r as usize];
-            router.output(oc).owner = NO_OWNER;
+            output.owner = NO_OWNER;
             router.free.set(oc);
             if more {
                 router.compete(i, &self.pool);
@@ -141,19 +145,12 @@ impl<T: Route, F: Field, const N: usize, const P: usize, const W: usize, const A
         !streams
     }
 
-    /// Packet `h` has left input channel `i` for output channel `o`. Whether that is one of a slow link, for which all is done.
+    /// A packet has left input channel `i` for output channel `o`, that of a slow link.
     #[cold]
-    fn leaves_slowly(&mut self, h: PacketHandle, i: u32, o: u32) -> bool {
+    fn leave_slowly(&mut self, i: u32, o: u32, flits: u16) {
         let (r, port) = (i >> Self::ROUTER, o >> Self::PORT & (P as u32 - 1));
-        let place = r as usize * P + port as usize;
-        let hot = &mut self.pool.hot[h.index()];
-        let flits = hot.flits;
-        hot.came = self.all.slow.nominal(place, flits);
-        if !self.all.slow.has(place) {
-            return false;
-        }
         let router = &mut self.routers[r as usize];
-        let span = self.all.slow.span(place, flits);
+        let span = self.all.slow.span(r as usize * P + port as usize, flits);
         router.out_busy |= 1 << port;
         self.calendar.later(span, o).links.push(o);
         if flits > 1 {
@@ -162,7 +159,6 @@ impl<T: Route, F: Field, const N: usize, const P: usize, const W: usize, const A
         } else if router.input(i).queue.head.is_some() {
             router.compete(i % N as u32, &self.pool);
         }
-        true
     }
 
     /// Room in channel `v` of a port, which `flits` of a packet leave, goes back to whoever filled it.

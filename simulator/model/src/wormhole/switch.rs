@@ -34,6 +34,8 @@ impl<F: Field, const N: usize, const P: usize, const W: usize> Router<InVc<F>, H
 enum Rest {
     /// A flit that may leave, if there is a credit.
     Here,
+    /// One for which a slow link has no time in the next cycle, or need not have.
+    Later,
     /// Flits that have not arrived.
     ToCome,
     /// Nothing.
@@ -69,7 +71,7 @@ impl<T: Route, F: Field, const N: usize, const P: usize, const W: usize> Routers
             let router = &mut self.routers[r as usize];
             let i = router.grant(&self.scratch, o);
             let rest = self.forward(r, i);
-            if self.all.hold && rest == Rest::Here && !self.is_slow(r, o) {
+            if self.all.hold && rest == Rest::Here {
                 let router = &mut self.routers[r as usize];
                 let out = router.input(i).out.into();
                 router.ready.clear(i);
@@ -91,9 +93,9 @@ impl<T: Route, F: Field, const N: usize, const P: usize, const W: usize> Routers
             router.hold(i, out, false);
             return;
         }
-        let keeps = self.forward(r, i) == Rest::Here && !self.is_slow(r, out >> Self::PORT);
+        let rest = self.forward(r, i);
         let router = &mut self.routers[r as usize];
-        if keeps {
+        if rest == Rest::Here {
             router.ready.clear(i);
         } else {
             router.hold(i, out, false);
@@ -132,9 +134,7 @@ impl<T: Route, F: Field, const N: usize, const P: usize, const W: usize> Routers
             router.ready.clear(i);
         }
         self.give_back(&near, v);
-        if self.all.slow.are_any() {
-            self.take_time(r, o);
-        }
+        let rest = if self.all.slow.are_any() { self.take_time(r, o, rest) } else { rest };
         if head {
             self.head_left(r, h, oc);
         }
@@ -182,25 +182,21 @@ impl<T: Route, F: Field, const N: usize, const P: usize, const W: usize> Routers
         }
     }
 
-    /// The link of port `o` is a slow one.
-    #[inline(always)]
-    fn is_slow(&self, r: u32, o: u32) -> bool {
-        self.all.slow.are_any() && self.all.slow.has(r as usize * P + o as usize)
-    }
-
-    /// A flit leaves by port `o`, whose link may be a slow one.
+    /// A flit leaves by port `o`, whose link may be a slow one. Returns what remains of its packet.
     #[cold]
-    fn take_time(&mut self, r: u32, o: u32) {
-        if !self.is_slow(r, o) {
-            return;
+    fn take_time(&mut self, r: u32, o: u32, rest: Rest) -> Rest {
+        let place = r as usize * P + o as usize;
+        if !self.all.slow.has(place) {
+            return rest;
         }
-        let span = self.all.slow.span(r as usize * P + o as usize, 1);
+        let span = self.all.slow.span(place, 1);
         if span > 1 {
             let router = &mut self.routers[r as usize];
             router.out_busy |= 1 << o;
             router.own.slow |= 1 << o;
             self.calendar.after(span).links.push(r << Self::ROUTER | o << Self::PORT);
         }
+        if rest == Rest::Here { Rest::Later } else { rest }
     }
 
     /// The tail of the first packet of input channel `i` passes the switch: its output channel is free, the next packet
