@@ -2,7 +2,7 @@
 
 use super::*;
 use oracle::generic::left;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Some links and routers of a network that are down, by `seed`, and the same in the model's words. A share of links
 /// is drawn by both.
@@ -92,6 +92,44 @@ proptest! {
         let expected: Vec<(usize, u64)> = (kept..all.len()).map(|i| (i, all[i].at.div_ceil(1000) * 1000)).collect();
         prop_assert_eq!(fate.dropped, expected);
     }
+}
+
+/// What goes down under way, each time a little more, in the model's words, and what the oracle is to know of it. None if
+/// endpoints cannot reach each other then.
+fn downs_under_way(
+    shape: &AnyTopology,
+    way: Way,
+    times: &[u64],
+    seed: u64,
+) -> Option<(Vec<String>, Vec<oracle::generic::Change>)> {
+    let open = |r: usize, p: usize| is_open(shape, r, p);
+    let whole = || oracle::generic::read(&shape.to_string());
+    let gone = |down: &left::Down, r: usize, p: usize| -> bool {
+        let ends = match whole().far(r, p) {
+            oracle::generic::Far::Router(to, back) => vec![(r, p), (to, back)],
+            oracle::generic::Far::Endpoint(_) => vec![(r, p)],
+        };
+        ends.iter().any(|end| down.links.contains(end) || down.routers.contains(&end.0))
+    };
+    let mut down = left::Down::default();
+    let (mut texts, mut changes) = (Vec::new(), Vec::new());
+    for (i, &cycle) in times.iter().collect::<BTreeSet<_>>().into_iter().enumerate() {
+        let (more, words) = downs(shape, &*whole(), seed ^ mix(1000 + i as u64), false);
+        if words.is_empty() {
+            continue;
+        }
+        texts.extend(words.iter().map(|text| format!("{text} @{cycle}ns")));
+        let before = down.clone();
+        down.links.extend(more.links);
+        down.routers.extend(more.routers);
+        let places = (0..shape.routers()).flat_map(|r| (0..shape.ports()).map(move |p| (r, p)));
+        let closed = places.filter(|&(r, p)| !open(r, p) && gone(&down, r, p) && !gone(&before, r, p)).collect();
+        let is_down = |&e: &u32| down.routers.contains(&(shape.attach(e).0 as usize));
+        let ends = (0..shape.endpoints() as u32).filter(is_down).collect();
+        let net = left::of(whole(), &open, &down, way)?;
+        changes.push(oracle::generic::Change { cycle, net, closed, down: ends });
+    }
+    Some((texts, changes))
 }
 
 /// Rates of links from the beginning, and later ones with their cycles.
@@ -197,37 +235,9 @@ proptest! {
         seed in any::<u64>(),
     ) {
         prop_assume!(!shape.to_string().starts_with("fly:"));
-        let open = |r: usize, p: usize| is_open(&shape, r, p);
-        let whole = || oracle::generic::read(&shape.to_string());
         let Ok(first) = shape.with_faults(&[], seed) else { return Ok(()) };
         let first = first.with_routing(routing).unwrap();
-        // Each time a little more is down.
-        let mut down = left::Down::default();
-        let (mut texts, mut changes) = (Vec::new(), Vec::new());
-        let times: std::collections::BTreeSet<u64> = times.into_iter().collect();
-        for (i, &cycle) in times.iter().enumerate() {
-            let (more, words) = downs(&shape, &*whole(), seed ^ mix(1000 + i as u64), false);
-            if words.is_empty() {
-                continue;
-            }
-            texts.extend(words.iter().map(|text| format!("{text} @{cycle}ns")));
-            let gone = |down: &left::Down, r: usize, p: usize| -> bool {
-                let ends = match whole().far(r, p) {
-                    oracle::generic::Far::Router(to, back) => vec![(r, p), (to, back)],
-                    oracle::generic::Far::Endpoint(_) => vec![(r, p)],
-                };
-                ends.iter().any(|end| down.links.contains(end) || down.routers.contains(&end.0))
-            };
-            let before = down.clone();
-            down.links.extend(more.links);
-            down.routers.extend(more.routers);
-            let places = (0..shape.routers()).flat_map(|r| (0..shape.ports()).map(move |p| (r, p)));
-            let closed = places.filter(|&(r, p)| !open(r, p) && gone(&down, r, p) && !gone(&before, r, p)).collect();
-            let is_down = |&e: &u32| down.routers.contains(&(shape.attach(e).0 as usize));
-            let ends = (0..shape.endpoints() as u32).filter(is_down).collect();
-            let Some(net) = left::of(whole(), &open, &down, way) else { return Ok(()) };
-            changes.push(oracle::generic::Change { cycle, net, closed, down: ends });
-        }
+        let Some((mut texts, changes)) = downs_under_way(&shape, way, &times, seed) else { return Ok(()) };
         let ((rates, rates_later), slower) = if slow { rates(&shape, seed, later) } else { Default::default() };
         texts.extend(slower);
         let Ok(later) = first.left_later(&texts, seed) else { return Ok(()) };
@@ -246,7 +256,8 @@ proptest! {
         let endpoints = shape.endpoints() as u64;
         let lengths: Vec<u64> = (1..=longest).collect();
         let sent = traffic(seed, endpoints, each * endpoints.min(20), &lengths, longest * 1000 * 6 / load, hot);
-        let net = left::of(whole(), &open, &left::Down::default(), way).unwrap();
+        let whole = oracle::generic::read(&shape.to_string());
+        let net = left::of(whole, &|r, p| is_open(&shape, r, p), &left::Down::default(), way).unwrap();
         // Packets that are given to endpoints that are down are not counted among those of their sources.
         let late = |s: &Sent| {
             let mut downs = changes.iter().filter(|change| change.down.iter().any(|e| [s.src, s.dst].contains(e)));
