@@ -57,6 +57,8 @@ fn faults_of_generic_routers_leave_a_graph_of_any_network() {
         (format!("{torus}fault = \"90% links down @2us\""), "fault", "pairs of endpoints have no way"),
         (format!("{torus}fault = \"node 1,1 down @2us\"\nrouting = \"dor\""), "routing", "use updown, minimal"),
         (format!("{torus}fault = \"node 1,1 rate=50% @2\""), "fault", "write it such as @2us"),
+        (format!("{torus}fault = \"@2us\""), "fault", "fault is @2us: write 'link ROUTER ROUTER down'"),
+        (format!("{torus}fault = \"rate=2% links down @2us\""), "fault", "write 'link ROUTER ROUTER down'"),
         (format!("{torus}fault = \"link 1,1 2,2 rate=50%\""), "fault", "has no link `2,2`; it has +X to (2,1)"),
         (format!("{torus}fault = \"link 1,1 +X rate=0.5%\""), "fault", "from 1% to 100%"),
         (format!("{torus}fault = \"link 1,1 +X rate=10M\""), "fault", "a share of one from 1%"),

@@ -133,8 +133,12 @@ pub(in crate::topology) fn later(text: &str) -> Option<Result<(&str, u64), Topol
 fn timed(text: &str) -> Result<(&str, u64), TopologyError> {
     let Some((fault, delay)) = text.split_once('@') else { return Ok((text, 0)) };
     let why = || format!("`@{delay}` is not a time; write it such as @2us (ns, us, ms or s)");
-    let at = units::time(delay.trim()).ok_or_else(|| TopologyError { text: text.into(), why: why() });
-    Ok((fault.trim_end(), at?))
+    let refused = |why: String| TopologyError { text: text.into(), why };
+    match (fault.trim(), units::time(delay.trim())) {
+        ("", _) => Err(refused(FORMS.into())),
+        (_, None) => Err(refused(why())),
+        (fault, Some(at)) => Ok((fault, at)),
+    }
 }
 
 /// Rates of links as people write them, each of one direction: `link 0,0 0,1 rate=25%`, `node 0,0 rate=50%` for those that
@@ -148,7 +152,7 @@ pub(in crate::topology) fn rates(topology: &dyn Topology, texts: &[String]) -> R
         let refuse = |why: String| TopologyError { text: text.clone(), why };
         let (fault, since) = timed(text)?;
         let words: Vec<&str> = fault.split_whitespace().collect();
-        if words.last() == Some(&"down") {
+        if words.last() == Some(&"down") && !is_rate(fault) {
             return Err(refuse("what is down from the beginning belongs to the shape; give it to with_faults".into()));
         }
         let Some((rate, place)) = words.split_last().and_then(|(last, rest)| Some((last.strip_prefix("rate=")?, rest)))
