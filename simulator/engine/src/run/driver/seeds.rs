@@ -81,7 +81,8 @@ fn intervals_hold_the_truth_near_the_knee() {
     if let Some(seeds) = many() {
         for (of, load, truth) in TRUTHS {
             let covers = covers(&of, load, seeds, 0.01, truth);
-            assert!(10 * covers >= 9 * seeds, "{:?}: {covers} of {seeds}", of.settings);
+            // One set in a hundred of intervals of 95 % has more misses.
+            assert!(seeds - covers <= 1 + seeds / 10, "{:?}: {covers} of {seeds}", of.settings);
         }
         return;
     }
