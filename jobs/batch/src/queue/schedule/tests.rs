@@ -121,32 +121,43 @@ proptest! {
     }
 
     #[test]
-    fn conservative_keeps_every_first_reservation(jobs in jobs(true)) {
-        let mut first = std::collections::BTreeMap::new();
-        let mut check = |_: &Desk, scheduler: &Conservative| {
-            scheduler.reservations().for_each(|(job, start)| { first.entry(job).or_insert(start); });
-        };
-        let inner = Conservative::new(100);
-        let outcome = run(&jobs, &mut Watched { inner, check: &mut check }, &Unconstrained);
-        for (job, reserved) in first {
-            prop_assert_eq!(outcome.ran[job as usize].unwrap().start, reserved, "job {}", job);
+    fn conservative_keeps_every_first_reservation(jobs in jobs(false)) {
+        for search in ALL {
+            for depth in [100, 2] {
+                let outcome = run(&jobs, &mut Conservative::new(depth), search);
+                sound(&jobs, &outcome)?;
+                prop_assert_eq!(late(&outcome), vec![], "{}, {} reservations", search.name(), depth);
+                prop_assert!(outcome.ran.iter().flatten().all(|ran| ran.promised.is_some()));
+            }
+        }
+    }
+
+    #[test]
+    fn conservative_starts_jobs_as_reserved_if_estimates_are_exact(jobs in jobs(true)) {
+        for search in ALL {
+            let outcome = run(&jobs, &mut Conservative::new(100), search);
+            for ran in outcome.ran.iter().flatten() {
+                prop_assert_eq!(Some(ran.start), ran.promised, "{}", search.name());
+            }
         }
     }
 
     #[test]
     fn compression_only_moves_reservations_forward(jobs in jobs(false)) {
-        let mut last = std::collections::BTreeMap::new();
-        let mut later = vec![];
-        let mut check = |_: &Desk, scheduler: &Conservative| {
-            for (job, start) in scheduler.reservations() {
-                if last.insert(job, start).is_some_and(|before| before < start) {
-                    later.push(job);
+        for (search, depth) in ALL.into_iter().flat_map(|search| [(search, 100), (search, 2)]) {
+            let mut last = std::collections::BTreeMap::new();
+            let mut later = vec![];
+            let mut check = |_: &Desk, scheduler: &Conservative| {
+                for (job, start) in scheduler.reservations() {
+                    if last.insert(job, start).is_some_and(|before| before < start) {
+                        later.push(job);
+                    }
                 }
-            }
-        };
-        let inner = Conservative::new(100);
-        run(&jobs, &mut Watched { inner, check: &mut check }, &Unconstrained);
-        prop_assert!(later.is_empty(), "{:?}", later);
+            };
+            let inner = Conservative::new(depth);
+            run(&jobs, &mut Watched { inner, check: &mut check }, search);
+            prop_assert!(later.is_empty(), "{}: {:?}", search.name(), later);
+        }
     }
 }
 
@@ -192,8 +203,8 @@ fn fragmentation_is_seen() {
     assert_eq!((sample.free, sample.largest_box), (5, 3));
 }
 
-#[test]
-fn easy_breaks_no_promise_with_boxes_of_a_real_machine() {
+/// Runs 300 jobs on a machine of 128 nodes, with every search and several seeds.
+fn breaks_no_promise(scheduler: &dyn Fn() -> Box<dyn Scheduler>) {
     let machine = Machine::new("8x4x4".parse().unwrap(), &[]);
     let go = &mut |_| ControlFlow::Continue(());
     for search in ALL {
@@ -201,10 +212,20 @@ fn easy_breaks_no_promise_with_boxes_of_a_real_machine() {
         for seed in 1..=4 {
             let wanted = Wanted { jobs: 300, nodes: machine.working(), load: Some(1.1), overestimate: 2.0, seed };
             let jobs = lublin::jobs(&wanted);
-            let outcome = simulate(&machine, &jobs, &mut Easy::default(), search, &Record::default(), go).unwrap();
+            let outcome = simulate(&machine, &jobs, &mut *scheduler(), search, &Record::default(), go).unwrap();
             promised += outcome.ran.iter().flatten().filter(|ran| ran.promised.is_some()).count();
             assert_eq!(late(&outcome), [], "seed {seed}, {}", search.name());
         }
         assert!(promised > 30, "{}: {promised} promises", search.name());
     }
+}
+
+#[test]
+fn easy_breaks_no_promise_with_boxes_of_a_real_machine() {
+    breaks_no_promise(&|| Box::new(Easy::default()));
+}
+
+#[test]
+fn conservative_breaks_no_promise_with_boxes_of_a_real_machine() {
+    breaks_no_promise(&|| Box::new(Conservative::new(256)));
 }
