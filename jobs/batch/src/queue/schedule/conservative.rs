@@ -131,15 +131,20 @@ impl Conservative {
         if new.is_empty() || reserved.span.start <= desk.now() {
             return;
         }
-        let (start, nodes, length) = (reserved.span.start, desk.job(job).nodes, desk.job(job).estimate);
+        let (nodes, length) = (desk.job(job).nodes, desk.job(job).estimate);
+        let at = |time: u64| time..time + length;
         profile.give_back(&reserved.span, &reserved.held);
-        let moved = profile.earliest(desk.now()..start, length, nodes, |time, free| {
+        let since = profile.since(reserved.span.start, &reserved.held);
+        let from = self.not_before(desk, job);
+        let other = profile.earliest(from..since, length, nodes, |time, free| {
             if reserved.held.within(free) {
-                return Some(Reservation { span: time..time + length, ..reserved.clone() });
+                return Some(Reservation { span: at(time), ..reserved.clone() });
             }
-            let more = new.iter().any(|freed| freed.adds_to(&(time..time + length), free));
+            let more = new.iter().any(|freed| freed.adds_to(&at(time), free));
             more.then(|| Reservation::find(desk, profile, job, time, free)).flatten()
         });
+        let same = || (since < reserved.span.start).then(|| Reservation { span: at(since), ..reserved.clone() });
+        let moved = other.or_else(same);
         if let Some(moved) = moved {
             let old = std::mem::replace(reserved, moved);
             self.freed.push(Freed { span: old.span, nodes: old.held });
@@ -164,12 +169,13 @@ impl Conservative {
         }
     }
 
-    /// A time before which there is no place for a job, as there was none for one with no more nodes and no more time.
+    /// A time before which there is no place for a job, as there is none for one with no more nodes and no more time.
     fn not_before(&self, desk: &Desk, index: u32) -> u64 {
         let job = desk.job(index);
-        let smaller = |other: &u32| desk.job(*other).nodes <= job.nodes && desk.job(*other).estimate <= job.estimate;
-        let starts = self.reserved.iter().filter(|(other, _)| smaller(other)).map(|(_, reserved)| reserved.span.start);
-        starts.max().unwrap_or(0)
+        let smaller = |other: u32| desk.job(other).nodes <= job.nodes && desk.job(other).estimate <= job.estimate;
+        let starts =
+            self.reserved.iter().filter(|(other, reserved)| reserved.seen == self.freed.len() && smaller(**other));
+        starts.map(|(_, reserved)| reserved.span.start).max().unwrap_or(0)
     }
 
     /// Starts jobs whose time has come, on their sets; tells whether there were any.
@@ -208,7 +214,11 @@ impl Reservation {
     fn find(desk: &Desk, profile: &Profile, job: u32, time: u64, free: &Nodes) -> Option<Reservation> {
         let job = desk.job(job);
         let machine = desk.machine().with_free(|node| free.contains(node));
-        let set = desk.search().find(&machine, job.nodes)?;
+        // What is to be free in the end has a set for every job that was not rejected.
+        let all = free.count() == desk.machine().working();
+        let now = time == desk.now() || all;
+        let set =
+            if now { desk.search().find(&machine, job.nodes) } else { desk.search().find_ahead(&machine, job.nodes) }?;
         let held = Nodes::held(&machine, &set);
         // A search that takes no set which it takes once less is free may have missed it.
         let start = profile.since(time, &held);

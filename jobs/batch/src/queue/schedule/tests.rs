@@ -7,6 +7,7 @@ use crate::queue::lublin::{self, Wanted};
 use angara_fabric::Outage;
 use angara_placement::{BestFitBox, Closed, FirstFitBox, Fragmentation, Machine, Search, Unconstrained, Utilisation};
 use proptest::prelude::*;
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 /// With those that may miss a set once more nodes are free.
@@ -121,42 +122,33 @@ proptest! {
     }
 
     #[test]
-    fn conservative_keeps_every_first_reservation(jobs in jobs(false)) {
+    fn conservative_keeps_every_first_reservation(
+        jobs in jobs(false),
+        depth in prop::sample::select(vec![1, 2, 100]),
+    ) {
         for search in ALL {
-            for depth in [100, 2] {
-                let outcome = run(&jobs, &mut Conservative::new(depth), search);
-                sound(&jobs, &outcome)?;
-                prop_assert_eq!(late(&outcome), vec![], "{}, {} reservations", search.name(), depth);
-                prop_assert!(outcome.ran.iter().flatten().all(|ran| ran.promised.is_some()));
-            }
+            let mut last = HashMap::new();
+            let mut later = vec![];
+            let mut check = |_: &Desk, scheduler: &Conservative| {
+                for (job, start) in scheduler.reservations() {
+                    let before = last.insert(job, start);
+                    later.extend(before.filter(|before| *before < start).map(|before| (job, before, start)));
+                }
+            };
+            let outcome = run(&jobs, &mut Watched { inner: Conservative::new(depth), check: &mut check }, search);
+            sound(&jobs, &outcome)?;
+            prop_assert_eq!(late(&outcome), vec![], "{}", search.name());
+            prop_assert!(later.is_empty(), "{} moved back: {:?}", search.name(), later);
         }
     }
 
     #[test]
     fn conservative_starts_jobs_as_reserved_if_estimates_are_exact(jobs in jobs(true)) {
-        for search in ALL {
+        for search in SEARCHES {
             let outcome = run(&jobs, &mut Conservative::new(100), search);
             for ran in outcome.ran.iter().flatten() {
                 prop_assert_eq!(Some(ran.start), ran.promised, "{}", search.name());
             }
-        }
-    }
-
-    #[test]
-    fn compression_only_moves_reservations_forward(jobs in jobs(false)) {
-        for (search, depth) in ALL.into_iter().flat_map(|search| [(search, 100), (search, 2)]) {
-            let mut last = std::collections::BTreeMap::new();
-            let mut later = vec![];
-            let mut check = |_: &Desk, scheduler: &Conservative| {
-                for (job, start) in scheduler.reservations() {
-                    if last.insert(job, start).is_some_and(|before| before < start) {
-                        later.push(job);
-                    }
-                }
-            };
-            let inner = Conservative::new(depth);
-            run(&jobs, &mut Watched { inner, check: &mut check }, search);
-            prop_assert!(later.is_empty(), "{}: {:?}", search.name(), later);
         }
     }
 }
