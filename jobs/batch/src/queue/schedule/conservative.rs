@@ -133,9 +133,11 @@ impl Conservative {
         }
         let (nodes, length) = (desk.job(job).nodes, desk.job(job).estimate);
         let at = |time: u64| time..time + length;
+        let (from, since) = (self.not_before(desk, job), profile.since(reserved.span.start, &reserved.held));
+        if from >= reserved.span.start && since == reserved.span.start {
+            return;
+        }
         profile.give_back(&reserved.span, &reserved.held);
-        let since = profile.since(reserved.span.start, &reserved.held);
-        let from = self.not_before(desk, job);
         let other = profile.earliest(from..since, length, nodes, |time, free| {
             if reserved.held.within(free) {
                 return Some(Reservation { span: at(time), ..reserved.clone() });
@@ -215,10 +217,11 @@ impl Reservation {
         let job = desk.job(job);
         let machine = desk.machine().with_free(|node| free.contains(node));
         // What is to be free in the end has a set for every job that was not rejected.
-        let all = free.count() == desk.machine().working();
-        let now = time == desk.now() || all;
-        let set =
-            if now { desk.search().find(&machine, job.nodes) } else { desk.search().find_ahead(&machine, job.nodes) }?;
+        let set = if time == desk.now() || free.count() == machine.working() {
+            desk.search().find(&machine, job.nodes)
+        } else {
+            desk.search().find_ahead(&machine, job.nodes)
+        }?;
         let held = Nodes::held(&machine, &set);
         // A search that takes no set which it takes once less is free may have missed it.
         let start = profile.since(time, &held);
