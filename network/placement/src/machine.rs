@@ -105,6 +105,18 @@ impl Machine {
         machine
     }
 
+    /// The machine with those of its working nodes free that are to be, and the others taken.
+    pub fn with_free(&self, is_free: impl Fn(NodeId) -> bool) -> Machine {
+        let mut machine = self.clone();
+        machine.free = 0;
+        for (state, node) in machine.nodes.iter_mut().zip(0..).filter(|(state, _)| **state != State::Dead) {
+            let free = is_free(node);
+            *state = if free { State::Free } else { State::Taken };
+            machine.free += usize::from(free);
+        }
+        machine
+    }
+
     /// The machine without what is free in another of the same shape.
     pub fn without_free(&self, other: &Machine) -> Machine {
         let mut machine = self.clone();

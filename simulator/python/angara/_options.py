@@ -413,8 +413,8 @@ OPTIONS: Dict[str, Dict[str, Tuple[str, str, str]]] = {'run': {'n': ('--np',
                                   'fcfs: First come, first served: nobody overtakes; easy: EASY backfilling: later '
                                   'jobs overtake where they do not delay the first one, for which a set of nodes is '
                                   'reserved; conservative: Conservative backfilling: later jobs overtake where they '
-                                  'take no node too many of an earlier one; which nodes are left may still delay it, '
-                                  'unless sets are unconstrained [default: easy]'),
+                                  'delay none of the earlier ones, for each of which a set of nodes is reserved '
+                                  '[default: easy]'),
                     'policy': ('--policy',
                                '<POLICY>',
                                'How sets are searched for; a list gives one row each. Possible values: '

@@ -32,8 +32,8 @@ pub(crate) enum Order {
     Fcfs,
     /// EASY backfilling: later jobs overtake where they do not delay the first one, for which a set of nodes is reserved
     Easy,
-    /// Conservative backfilling: later jobs overtake where they take no node too many of an earlier one; which nodes are
-    /// left may still delay it, unless sets are unconstrained
+    /// Conservative backfilling: later jobs overtake where they delay none of the earlier ones, for each of which a set of
+    /// nodes is reserved
     Conservative,
 }
 

@@ -172,10 +172,15 @@ impl Desk<'_> {
     /// Notes that no set was found though enough nodes are free.
     fn note(&mut self, job: u32, found: Option<NodeSet>) -> Option<NodeSet> {
         if found.is_none() {
-            self.blocked[job as usize] = true;
-            self.stuck = Some(self.stuck.map_or(job, |first| first.min(job)));
+            self.note_blocked(job);
         }
         found
+    }
+
+    /// Notes that no set is found for a job though enough nodes are free.
+    pub fn note_blocked(&mut self, job: u32) {
+        self.blocked[job as usize] = true;
+        self.stuck = Some(self.stuck.map_or(job, |first| first.min(job)));
     }
 
     /// Notes the start that a reservation says. What a later one says of the same job changes nothing.

@@ -35,15 +35,19 @@ pub trait Search {
     /// Returns a set with `wanted` nodes for processes, or `None` if the machine has none now.
     fn find(&self, machine: &Machine, wanted: usize) -> Option<NodeSet>;
 
-    /// Returns such a set of the machine as it will be, `then`, for a job that waits, one that leaves those nodes to
-    /// others meanwhile that are free `now`; `None` if it knows none, though [`Search::find`] may. Whatever is free now
-    /// is free then.
+    /// Returns such a set of a machine as it will be, for a job that waits; `None` if it knows none, though
+    /// [`Search::find`] may.
     ///
     /// Searches with holes look for whole boxes: most of what is left is ragged, and proofs that it has no routes take
     /// longest.
+    fn find_ahead(&self, then: &Machine, wanted: usize) -> Option<NodeSet> {
+        if self.monotone() { self.find(then, wanted) } else { ragged::whole_box(then, wanted) }
+    }
+
+    /// The same, but the set leaves those nodes to others meanwhile that are free `now`. Whatever is free now is free
+    /// then.
     fn find_later(&self, then: &Machine, now: &Machine, wanted: usize) -> Option<NodeSet> {
-        let left = then.without_free(now);
-        if self.monotone() { self.find(&left, wanted) } else { ragged::whole_box(&left, wanted) }
+        self.find_ahead(&then.without_free(now), wanted)
     }
 }
 

@@ -1,12 +1,13 @@
 //! Schedulers: which waiting job starts next.
 //!
-//! Plans ahead are by estimates of run times, as batch systems make them. EASY reserves a set of nodes.
-//! Conservative backfilling reserves numbers of nodes: on a machine with shapes, enough free nodes may
-//! still be no set when the time has come, and then the job waits for the next end of another one.
+//! Plans ahead are by estimates of run times, as batch systems make them. A reservation is a start time and
+//! a set of nodes. On a machine with shapes, a number of nodes would promise too much: enough free nodes may
+//! still be no set when the time has come.
 
 mod conservative;
 mod easy;
 mod fcfs;
+mod nodes;
 mod profile;
 #[cfg(test)]
 mod tests;

@@ -7,6 +7,7 @@ use crate::queue::lublin::{self, Wanted};
 use angara_fabric::Outage;
 use angara_placement::{BestFitBox, Closed, FirstFitBox, Fragmentation, Machine, Search, Unconstrained, Utilisation};
 use proptest::prelude::*;
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 /// With those that may miss a set once more nodes are free.
@@ -121,32 +122,34 @@ proptest! {
     }
 
     #[test]
-    fn conservative_keeps_every_first_reservation(jobs in jobs(true)) {
-        let mut first = std::collections::BTreeMap::new();
-        let mut check = |_: &Desk, scheduler: &Conservative| {
-            scheduler.reservations().for_each(|(job, start)| { first.entry(job).or_insert(start); });
-        };
-        let inner = Conservative::new(100);
-        let outcome = run(&jobs, &mut Watched { inner, check: &mut check }, &Unconstrained);
-        for (job, reserved) in first {
-            prop_assert_eq!(outcome.ran[job as usize].unwrap().start, reserved, "job {}", job);
+    fn conservative_keeps_every_first_reservation(
+        jobs in jobs(false),
+        depth in prop::sample::select(vec![1, 2, 100]),
+    ) {
+        for search in ALL {
+            let mut last = HashMap::new();
+            let mut later = vec![];
+            let mut check = |_: &Desk, scheduler: &Conservative| {
+                for (job, start) in scheduler.reservations() {
+                    let before = last.insert(job, start);
+                    later.extend(before.filter(|before| *before < start).map(|before| (job, before, start)));
+                }
+            };
+            let outcome = run(&jobs, &mut Watched { inner: Conservative::new(depth), check: &mut check }, search);
+            sound(&jobs, &outcome)?;
+            prop_assert_eq!(late(&outcome), vec![], "{}", search.name());
+            prop_assert!(later.is_empty(), "{} moved back: {:?}", search.name(), later);
         }
     }
 
     #[test]
-    fn compression_only_moves_reservations_forward(jobs in jobs(false)) {
-        let mut last = std::collections::BTreeMap::new();
-        let mut later = vec![];
-        let mut check = |_: &Desk, scheduler: &Conservative| {
-            for (job, start) in scheduler.reservations() {
-                if last.insert(job, start).is_some_and(|before| before < start) {
-                    later.push(job);
-                }
+    fn conservative_starts_jobs_as_reserved_if_estimates_are_exact(jobs in jobs(true)) {
+        for search in SEARCHES {
+            let outcome = run(&jobs, &mut Conservative::new(100), search);
+            for ran in outcome.ran.iter().flatten() {
+                prop_assert_eq!(Some(ran.start), ran.promised, "{}", search.name());
             }
-        };
-        let inner = Conservative::new(100);
-        run(&jobs, &mut Watched { inner, check: &mut check }, &Unconstrained);
-        prop_assert!(later.is_empty(), "{:?}", later);
+        }
     }
 }
 
@@ -192,8 +195,8 @@ fn fragmentation_is_seen() {
     assert_eq!((sample.free, sample.largest_box), (5, 3));
 }
 
-#[test]
-fn easy_breaks_no_promise_with_boxes_of_a_real_machine() {
+/// Runs 300 jobs on a machine of 128 nodes, with every search and several seeds.
+fn breaks_no_promise(scheduler: &dyn Fn() -> Box<dyn Scheduler>) {
     let machine = Machine::new("8x4x4".parse().unwrap(), &[]);
     let go = &mut |_| ControlFlow::Continue(());
     for search in ALL {
@@ -201,10 +204,20 @@ fn easy_breaks_no_promise_with_boxes_of_a_real_machine() {
         for seed in 1..=4 {
             let wanted = Wanted { jobs: 300, nodes: machine.working(), load: Some(1.1), overestimate: 2.0, seed };
             let jobs = lublin::jobs(&wanted);
-            let outcome = simulate(&machine, &jobs, &mut Easy::default(), search, &Record::default(), go).unwrap();
+            let outcome = simulate(&machine, &jobs, &mut *scheduler(), search, &Record::default(), go).unwrap();
             promised += outcome.ran.iter().flatten().filter(|ran| ran.promised.is_some()).count();
             assert_eq!(late(&outcome), [], "seed {seed}, {}", search.name());
         }
         assert!(promised > 30, "{}: {promised} promises", search.name());
     }
+}
+
+#[test]
+fn easy_breaks_no_promise_with_boxes_of_a_real_machine() {
+    breaks_no_promise(&|| Box::new(Easy::default()));
+}
+
+#[test]
+fn conservative_breaks_no_promise_with_boxes_of_a_real_machine() {
+    breaks_no_promise(&|| Box::new(Conservative::new(256)));
 }
