@@ -433,9 +433,9 @@ fn what_a_shell_hands_over_reaches_the_pes_and_nobody_who_stays() {
     let test = Test::new("descriptors");
     let file = test.file("handed-over");
     std::fs::write(&file, SECRET).expect("written");
-    let with_file = format!("exec 9<{}; exec \"$0\" \"$@\"", file.display());
+    let with_file = |number: u32| format!("exec {number}<{}; exec \"$0\" \"$@\"", file.display());
     let mut command = test.command("bash");
-    command.args(["-c", &with_file]).arg(tools::tool("angara"));
+    command.args(["-c", &with_file(9)]).arg(tools::tool("angara"));
     command.args(["run", "-n", "2", "--heap", "16M", "sh", "-c", "cat <&9; echo"]);
     let done = test.run(command).success();
     assert!(done.stdout.contains(SECRET), "{done}");
@@ -443,7 +443,8 @@ fn what_a_shell_hands_over_reaches_the_pes_and_nobody_who_stays() {
     let program = tools::compile("tests/c/churn.c");
     let mut launcher = Launcher::new(1);
     let mut command = test.command("bash");
-    command.args(["-c", &with_file]).arg(program).arg("90");
+    // A number that the launcher's own descriptor for the PE does not have.
+    command.args(["-c", &with_file(200)]).arg(program).arg("90");
     let pe = launcher.start(&test, 0, command);
     pe.expect_line("churning");
     let leads_there = |pid: i32| descriptors(pid).iter().any(|(_, to)| *to == file);
