@@ -171,12 +171,13 @@ impl Conservative {
         }
     }
 
-    /// A time before which there is no place for a job, as there is none for one with no more nodes and no more time.
+    /// A time before which there is no place for a job, as there is none for one with as many nodes and no more time.
     fn not_before(&self, desk: &Desk, index: u32) -> u64 {
         let job = desk.job(index);
-        let smaller = |other: u32| desk.job(other).nodes <= job.nodes && desk.job(other).estimate <= job.estimate;
+        // Fewer nodes may have no place where more have one: there is a box of 8 where there is none of 7.
+        let shorter = |other: u32| desk.job(other).nodes == job.nodes && desk.job(other).estimate <= job.estimate;
         let starts =
-            self.reserved.iter().filter(|(other, reserved)| reserved.seen == self.freed.len() && smaller(**other));
+            self.reserved.iter().filter(|(other, reserved)| reserved.seen == self.freed.len() && shorter(**other));
         starts.map(|(_, reserved)| reserved.span.start).max().unwrap_or(0)
     }
 
